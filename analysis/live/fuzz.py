@@ -23,10 +23,9 @@ from tempfile import TemporaryDirectory
 from fedsim.addons.live.client import ClientSession
 from fedsim.addons.live.clock import OrderedLog, WallClock
 from fedsim.addons.live.connection import FrameConnection, Timing
-from fedsim.addons.live.frames import FrameReader, Kind, frame
+from fedsim.addons.live.frames import FrameReader, Kind, frame, largest_vector
 from fedsim.addons.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
 from fedsim.addons.live.joining import LivePart
-from fedsim.addons.live.limits import largest_vector
 from fedsim.addons.live.meters import NoMeter
 from fedsim.addons.live.network import LiveNetwork
 from fedsim.addons.live.session import Door, ServerSession

@@ -1,9 +1,10 @@
-"""Server optimizers: the mean update as a gradient for an optimizer at the server.
+"""Server optimizers: the server takes a step of an optimizer along the mean update.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated Optimization",
-ICLR 2021 (Algorithms 1 and 2). Clients are those of FedAvg. From the mean Delta of their updates,
-weighted with p_i as in `fedsim.algorithms.averaging`, the server takes a step of an optimizer with
-the gradient -Delta and the step size eta_g. The optimizers and their keys are those of the clients:
+ICLR 2021 (Algorithms 1 and 2). Clients are those of FedAvg. Delta is the mean of their updates,
+weighted with p_i as in `fedsim.algorithms.averaging`. The server takes a step of an optimizer with
+the gradient -Delta and the step size eta_g. Optimizers at the server have the same kinds and keys
+as those at clients:
 
     fedopt      any of them; sgd with eta_g = 1 is FedAvg, sgd with nesterov DiLoCo's outer step;
     fedavgm     sgd with momentum:  b <- beta b + Delta,  w <- w + eta_g b;
@@ -11,20 +12,20 @@ the gradient -Delta and the step size eta_g. The optimizers and their keys are t
     fedadam     v <- beta2 v + (1 - beta2) Delta^2;
     fedyogi     v <- v - (1 - beta2) Delta^2 sign(v - Delta^2);
 
-the last three with m <- beta1 m + (1 - beta1) Delta and w <- w + eta_g m/(sqrt(v) + tau),
-coordinate by coordinate, from m = 0 and v = tau^2, without bias correction; beta1 = 0 under
-fedadagrad. A round without a reply changes nothing. FedAvgM: Hsu, Qi, Brown, "Measuring the Effects
-of Non-Identical Data Distribution for Federated Visual Classification", 2019. DiLoCo: Douillard et
-al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023.
+In the last three m <- beta1 m + (1 - beta1) Delta and w <- w + eta_g m/(sqrt(v) + tau), coordinate
+by coordinate, from m = 0 and v = tau^2, without bias correction; fedadagrad has beta1 = 0. A round
+without a reply changes nothing. FedAvgM: Hsu, Qi, Brown, "Measuring the Effects of Non-Identical
+Data Distribution for Federated Visual Classification", 2019. DiLoCo: Douillard et al., "DiLoCo:
+Distributed Low-Communication Training of Language Models", 2023.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Combines, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.core.blocks.spec import as_written
@@ -45,8 +46,11 @@ from fedsim.problems.schedules import AnySchedule
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 
 
-class ServerOptimizer(LocalUpdates):
-    """A server whose step is that of an optimizer, with the negative mean update as gradient."""
+class ServerOptimizer(Algorithm):
+    """The server's part of a method: a step of an optimizer, with the mean update as -gradient.
+
+    The clients' part is that of `LocalUpdates`.
+    """
 
     combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = REDDI
@@ -72,20 +76,24 @@ class ServerOptimizer(LocalUpdates):
                 rule.step(w, -mean(server, replies, "delta"), self.rate(server.round), state)
             server.commit(w)
 
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield what a step would cost; see `Algorithm.server_notes`.
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield the cost of the server's step after the clients' notes.
 
-        That is the rule's operations with the 2 of w - eta g, and in float64 reading the mean
-        update, and reading and writing the model and the state.
+        The step takes the rule's operations and the 2 of w - eta g. In float64 it reads the mean
+        update, and reads and writes the model and the state.
         """
+        yield from super().work_notes(rows, dimension, sent)
         rule = self.server_rule
-        operations = (rule.operations + 2) * dimension
-        moved = 8 * (3 + 2 * rule.moments) * dimension
-        yield (
+        operations = (rule.operations + 2) * sent
+        moved = 8 * (3 + 2 * rule.moments) * sent
+        text = (
             f"the server's step of {rule.title} takes {quantity(operations, 'flop')} and moves"
-            f" {format_size(moved)} per round, including its state of {rule.moments * dimension}"
+            f" {format_size(moved)} per round, including its state of {rule.moments * sent}"
             " values; it is not charged, since a server computes in no time"
         )
+        yield "server", text
 
     def rate(self, number: int) -> float:
         """Return the server's step size in a round, from 1."""
@@ -94,7 +102,7 @@ class ServerOptimizer(LocalUpdates):
         return self.server_rate * self.server_schedule.factor(number - 1)
 
 
-class FedOpt(ServerOptimizer):
+class FedOpt(ServerOptimizer, LocalUpdates):
     """FedOpt: any optimizer at the server."""
 
     kind: Literal["fedopt"] = "fedopt"
@@ -107,7 +115,7 @@ class FedOpt(ServerOptimizer):
 
     @property
     def server_rule(self) -> VectorOptimizer:
-        """The optimizer as given."""
+        """The optimizer of `server_optimizer`; plain SGD by default."""
         rule = self.server_optimizer
         return rule if isinstance(rule, VectorOptimizer) else SGD()
 
@@ -129,7 +137,7 @@ class FedOpt(ServerOptimizer):
         return self
 
 
-class FedAvgM(ServerOptimizer):
+class FedAvgM(ServerOptimizer, LocalUpdates):
     """FedAvgM: federated averaging with momentum at the server."""
 
     kind: Literal["fedavgm"] = "fedavgm"
@@ -146,7 +154,7 @@ class FedAvgM(ServerOptimizer):
 
     @model_validator(mode="after")
     def _has_momentum(self) -> Self:
-        _ = self.server_rule
+        _ = self.server_rule  # SGD refuses nesterov without momentum
         return self
 
     @property
@@ -155,7 +163,7 @@ class FedAvgM(ServerOptimizer):
         return SGD(momentum=self.momentum, nesterov=self.nesterov)
 
 
-class FedAdagrad(ServerOptimizer):
+class FedAdagrad(ServerOptimizer, LocalUpdates):
     """FedAdagrad: v is the sum of squared updates."""
 
     kind: Literal["fedadagrad"] = "fedadagrad"
@@ -168,7 +176,7 @@ class FedAdagrad(ServerOptimizer):
         return Adagrad(epsilon=self.tau, initial=self.tau * self.tau)
 
 
-class FedAdam(ServerOptimizer):
+class FedAdam(ServerOptimizer, LocalUpdates):
     """FedAdam: v is a moving average of squared updates."""
 
     kind: Literal["fedadam"] = "fedadam"
@@ -178,11 +186,11 @@ class FedAdam(ServerOptimizer):
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
     adapting: ClassVar[type[Adam]] = Adam
-    """The optimizer, with the law of v."""
+    """The class of the server's optimizer, which decides how v changes."""
 
     @property
     def server_rule(self) -> Adam:
-        """The optimizer from v = tau^2, without bias correction."""
+        """Adam or Yogi from v = tau^2, without bias correction."""
         return self.adapting(
             beta1=self.beta1,
             beta2=self.beta2,

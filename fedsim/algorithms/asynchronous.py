@@ -6,15 +6,15 @@ Aggregation", AISTATS 2022 (FedBuff, Algorithm 1). Both need
 
     participation: {kind: asynchronous, buffer: K, concurrency: C},
 
-under which a round consists of K arrivals, and stands for the model after them. The staleness u of
-a reply is the number of steps that the server has taken since it sent the model to this client, as
-in both papers; an abandoned round is not a step. The mean staleness of a round is the column
-`staleness` of the round table, NaN if no reply arrived.
+under which a round consists of K arrivals, and stands for the model after them. As in both papers,
+the staleness u of a reply is the number of steps that the server has taken since it sent the model
+to this client; an abandoned round is not a step. The column `staleness` of the round table has the
+mean staleness of each round, NaN if no reply arrived.
 
-FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other, and
-a client takes local steps on f_i + rho/2 |. - w|^2, where w is the received model. Its paper has
-K = 1. A lossy compressor would be applied to whole models; use `error_feedback: ef21`, which sends
-the change since the last one.
+FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other. A
+client takes local steps on f_i + rho/2 |. - w|^2, where w is the received model. In the paper K is
+1. A lossy compressor would be applied to whole models; use `error_feedback: ef21`, with which a
+client sends the change since its last model.
 
 FedBuff adds up updates, w <- w + eta_g/K sum_i M p_i Delta_i/sqrt(1 + u_i). In its paper all
 clients have equal weight; the factor M p_i is 1 for equal shares, and otherwise leads to f = sum_i
@@ -73,8 +73,11 @@ class FedAsync(LocalUpdates):
 
     kind: Literal["fedasync"] = "fedasync"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel)
-    source: ClassVar[str] = "Xie, Koyejo, Gupta: Asynchronous Federated Optimization, 2019"
+    source: ClassVar[str] = (
+        "Xie, Koyejo, Gupta: Asynchronous Federated Optimization, 2019, algorithm 1"
+    )
     asynchronous: ClassVar[bool] = True
+    combines: ClassVar[Combines] = "own"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
 
     alpha: float = Field(default=0.6, gt=0, le=1, description="alpha, the weight of a fresh model")
@@ -116,7 +119,7 @@ class FedAsync(LocalUpdates):
 
     @property
     def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: with alpha of 1 at most."""
+        """Whether the server's models are means of clients' models: if alpha is at most 1."""
         return self.alpha <= 1
 
     @property
@@ -125,7 +128,7 @@ class FedAsync(LocalUpdates):
         return self.rho
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/(L_max + rho)."""
+        """Yield a concern if a local step is longer than 1/(L_max + rho)."""
         yield from self.step_concerns(info.largest_smoothness + self.rho, "(L_max + rho)")
 
     async def serve(self, server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Averaging of local models: federated averaging, variants against client drift, and extrapolation.
+"""Averaging of local models: FedAvg, FedProx and FedNova against client drift, and FedExProx.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
 Networks from Decentralized Data", AISTATS 2017 (FedAvg, Algorithm 1); Li, Sahu, Zaheer,
@@ -14,28 +14,29 @@ w_i <- w_i - eta g_i(w_i), and sends Delta_i = w_i - w:
     FedProx  the same, with steps on f_i + mu/2 |. - w|^2;
     FedNova  w <- w + (sum_i p_i tau_i) (sum_i p_i Delta_i/tau_i).
 
-If only some clients reply, `participation.estimate` says how the sums are estimated: by default the
-p_i are scaled to add up to one where clients are drawn uniformly. Update and model carry the same
-information, but the error of a compressed update shrinks with the updates. Round t stands for the
-model after aggregation. A late update is aggregated like any other.
+If only some clients reply, `participation.estimate` decides how the sums are estimated. By default,
+if clients are drawn uniformly, the p_i are scaled to add up to one. Clients send the update, not
+the model: both carry the same information, but the error of a compressed update shrinks with the
+updates. Round t stands for the model after aggregation. A late update is aggregated like any other.
 
 FedExProx. Li, Acharya, Richtarik, "The Power of Extrapolation in Federated Learning", NeurIPS 2024
 (Algorithm 1): extrapolation beyond the mean of proximal steps. It minimises f = sum_i p_i f_i (the
-paper: p_i = 1/n) if one model minimises every f_i (interpolation); otherwise it converges to
-another model, as FedProx does:
+paper: p_i = 1/n) if one model minimises every f_i (interpolation). Otherwise it converges to
+another model, as FedProx does. A round is
 
     x <- x + alpha sum_i p_i (prox_i(x) - x),
     prox_i(x) = argmin_z f_i(z) + |z - x|^2/(2 gamma).
 
-alpha = 1 is FedProx. alpha is a number, in theory best at 1/(gamma L_gamma) with L_gamma the
-smoothness constant of the mean of the Moreau envelopes M_i of f_i; or it follows from the diversity
-of their gradients, (x - prox_i(x))/gamma (FedExProx-GraDS):
+With alpha = 1 this is FedProx. alpha is a number: in theory the best one is 1/(gamma L_gamma),
+where L_gamma is the smoothness constant of the mean of the Moreau envelopes of the f_i. Or it
+follows from the diversity of the envelopes' gradients, (x - prox_i(x))/gamma (FedExProx-GraDS):
 
     alpha = sum_i p_i |prox_i(x) - x|^2 / |sum_i p_i (prox_i(x) - x)|^2 >= 1.
 
-The paper bounds both for full participation and for samples of clients. Its proximal steps are
-exact; here they are local steps on f_i + mu/2 |. - x|^2, mu = 1/gamma, like those of FedProx (Li,
-Richtarik, "On the Convergence of FedProx with Extrapolation and Inexact Prox", 2024).
+The paper has convergence bounds for both choices, for full participation and for samples of
+clients. Its proximal steps are exact. With mu = 1/gamma, they are local steps on f_i +
+mu/2 |. - x|^2 here, like those of FedProx (Li, Richtarik, "On the Convergence of FedProx with
+Extrapolation and Inexact Prox", 2024).
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import Combines, ProblemInfo
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
@@ -64,37 +65,16 @@ class FedAvg(LocalUpdates):
     """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
-    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
         "McMahan et al.: Communication-Efficient Learning of Deep Networks from Decentralized"
         " Data, AISTATS 2017, algorithm 1"
     )
 
-    @property
-    def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: yes."""
-        return True
 
-    async def serve(self, server: Server) -> None:
-        """Run the server: the weighted mean of the updates is its step."""
-        w = server.initial
-        while True:
-            w = await self._average(server, w)
-            server.commit(w)
-
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round; the replies are freed before the next ones arrive."""
-        replies = await server.exchange(Model(server.pack(w)))
-        if not replies:
-            return w
-        step = mean(server, replies, "delta")
-        return np.add(w, step, out=step)
-
-
-class FedProx(FedAvg):
+class FedProx(LocalUpdates):
     """FedProx: federated averaging whose local steps are pulled back to the server's model."""
 
-    kind: Literal["fedprox"] = "fedprox"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["fedprox"] = "fedprox"
     source: ClassVar[str] = (
         "Li et al.: Federated Optimization in Heterogeneous Networks, MLSys 2020, algorithm 2"
     )
@@ -112,16 +92,15 @@ class FedProx(FedAvg):
 
 
 class FedNova(LocalUpdates):
-    """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
+    """FedNova: clients send their mean step, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
-    combines: ClassVar[Combines] = "mean"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     handles_rows: ClassVar[bool] = True
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"
-        " Optimization, NeurIPS 2020"
+        " Optimization, NeurIPS 2020, algorithm 1"
     )
 
     @model_validator(mode="after")
@@ -133,15 +112,9 @@ class FedNova(LocalUpdates):
             raise ValueError(f"schedule: got by: step, but {text}; give by: round, or take fedavg")
         return self
 
-    async def serve(self, server: Server) -> None:
-        """Run the server: the mean step, times the mean number of local steps."""
-        w = server.initial
-        while True:
-            replies = await server.exchange(Model(server.pack(w)))
-            if replies:
-                tau = ratio(server, replies, "tau")
-                w = w + tau * mean(server, replies, "delta")
-            server.commit(w)
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return the mean step, times the mean number of local steps."""
+        return ratio(server, replies, "tau") * mean(server, replies, "delta")
 
     async def handle(self, client: Client[Kept], message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
@@ -165,21 +138,19 @@ class FedExProx(FedProx):
         "differences of the clients' steps",
     )
 
-    @property
-    def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: only without extrapolation."""
-        return False
-
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round."""
-        replies = await server.exchange(Model(server.pack(w)))
-        if not replies:
-            return w
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return alpha times the mean of the updates."""
         step = mean(server, replies, "delta")
-        return w + self.alpha(server, replies, step) * step
+        return self.alpha(server, replies, step) * step
 
     def alpha(self, server: Server, replies: Sequence[Reply], step: Array) -> float:
-        """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""
+        """Return alpha.
+
+        Args:
+            server: the server, which has the weights.
+            replies: the replies of the round.
+            step: the mean of their updates, shape (d,).
+        """
         if self.extrapolation != "diversity":
             return float(self.extrapolation)
         squares = [float(np.sum(reply.message.delta.values**2)) for reply in replies]

@@ -120,14 +120,14 @@ class ProblemInfo:
         rng: returns the stream of one-off draws that all nodes share, by purpose.
         uplink, downlink: the contracts of the compressors; they include error feedback if the
             scenario configures it.
-        asked: the number of clients sampled in a round; None if all take part.
+        cohort_size: the number of clients sampled in a round; None if all take part.
         arrivals: the settings of an asynchronous server; None for a server with rounds.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
         loss: the kind of the loss in the scenario.
         convex: whether every client's loss is known to be convex.
         strongly_convex: whether an l2 term makes every client's loss strongly convex.
-        kinked: whether the losses have an l1 term, which no Hessian contains.
+        has_l1: whether the losses have an l1 term, which no Hessian contains.
         folder: the folder of the scenario file; relative paths start there.
         weights: the clients' weights in the objective over their sum, shape (M,); equal by default.
         coefficients: factors by which the method multiplies the clients' losses, shape (M,); None
@@ -151,14 +151,14 @@ class ProblemInfo:
     rng: Callable[[str], np.random.Generator] = lambda _: np.random.default_rng(0)
     uplink: Contract = Contract("exact")  # noqa: RUF009 - frozen
     downlink: Contract = Contract("exact")  # noqa: RUF009 - frozen
-    asked: int | None = None
+    cohort_size: int | None = None
     arrivals: "Arrivals | None" = None
     quadratic: bool = False
     hessian: bool = False
     loss: str = "this loss"
     convex: bool = True
     strongly_convex: bool = False
-    kinked: bool = False
+    has_l1: bool = False
     folder: Path = Path()
     weights: Array | None = None
     coefficients: Array | None = None
@@ -212,7 +212,7 @@ Combines = Literal["mean", "sum", "changes", "own"]
 """How a server combines the replies of a sample of clients; see `Algorithm.combines`."""
 
 
-class AddingUp(NamedTuple):
+class IncrementVariant(NamedTuple):
     """A variant of the method, in which clients send increments.
 
     Attributes:
@@ -253,7 +253,7 @@ class Algorithm(Spec, Generic[Memory]):
     """The meaning of the clients' vectors, by the `field` that `Client.pack` got."""
 
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
-    """The meaning of the server's vectors."""
+    """The meaning of the server's vectors; others are states."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
     """The classes of messages that the server and the clients send, numbered on the wire in this
@@ -265,15 +265,9 @@ class Algorithm(Spec, Generic[Memory]):
     proximal: ClassVar[bool] = False
     """Whether the method supports a penalty h beside the loss; it also runs without one."""
 
-    constrained: ClassVar[bool] = False
-    """Whether the method needs a loss with a constraint g(w) <= 0."""
-
-    unbiased: ClassVar[bool] = False
-    """Whether the theory needs an unbiased compressor on the uplink. Exact transfers and error
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ()
+    """The links whose compressor must be unbiased by the method's theory. Exact transfers and error
     feedback meet this, too."""
-
-    unbiased_down: ClassVar[bool] = False
-    """The same for the downlink."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     """The evaluations that clients must provide. loss: any evaluation of their loss; steps: only
@@ -349,27 +343,22 @@ class Algorithm(Spec, Generic[Memory]):
         return self.uplink
 
     @property
-    def down(self) -> Mapping[str, Meaning]:
-        """The meaning of the server's vectors; others are states."""
-        return self.downlink
-
-    @property
     def reads_sent(self) -> bool:
         """Whether the server computes with the decoded values of its own messages."""
         return False
 
-    def adding_up(self) -> AddingUp | None:
+    def increment_variant(self) -> IncrementVariant | None:
         """Return the variant of the method that sends increments; None if there is none."""
         return None
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield a nature if clients compute after their replies; live clients do not yet."""
-        if self.goes_on:
+        """Yield a nature if clients compute after replies, which live clients cannot do yet."""
+        if self.computes_after_reply:
             text = f"got {self.kind}, whose clients compute after their replies"
             yield "kind", Nature(reacts=text, simulated=f"{text}, which live ones do not do yet")
 
     @property
-    def goes_on(self) -> bool:
+    def computes_after_reply(self) -> bool:
         """Whether clients compute after their replies; see `afterwards`."""
         return type(self).afterwards is not Algorithm.afterwards
 
@@ -396,10 +385,10 @@ class Algorithm(Spec, Generic[Memory]):
                 f" {info.arrivals.age} updates old, or older"
             )
             yield Concern("kind", text)
-        if info.arrivals is None and info.asked is not None and not self.sampled:
+        if info.arrivals is None and info.cohort_size is not None and not self.sampled:
             text = (
                 f"the convergence theory of {self.kind} assumes that all clients take part; this"
-                f" scenario samples them ({info.asked} of {info.clients})"
+                f" scenario samples them ({info.cohort_size} of {info.clients})"
             )
             yield Concern("kind", text)
 
@@ -411,7 +400,7 @@ class Algorithm(Spec, Generic[Memory]):
                 sampled, and the method needs `full_participation`.
             DataError: the problem lacks a constant that the step size needs.
         """
-        if self.full_participation and info.asked is not None:
+        if self.full_participation and info.cohort_size is not None:
             text = f"got a sample of the clients, but {self.full_participation}"
             raise ParameterError("kind", text)
         step_size = getattr(self, "step_size", None)
@@ -431,8 +420,16 @@ class Algorithm(Spec, Generic[Memory]):
 
     @property
     def constraint_tolerance(self) -> float:
-        """The value of the constraint up to which a model meets it; read if `constrained`."""
+        """The largest value of the constraint g(w) <= 0 that counts as met.
+
+        A method that defines it needs a loss with a constraint; see `constrained`.
+        """
         return 0.0
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the method needs a loss with a constraint."""
+        return type(self).constraint_tolerance is not Algorithm.constraint_tolerance
 
     def memory(self, initial: Array) -> Memory:
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
@@ -451,17 +448,19 @@ class Algorithm(Spec, Generic[Memory]):
         """Return how many numbers a client keeps between rounds: optimizer state and own model."""
         return 0
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield lines for `fedsim check` on the clients' work beside their gradients.
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield lines for `fedsim check`, each with the side whose work it describes.
+
+        They are about the clients' work beside their gradients, and about the server's work, which
+        takes no simulated time.
 
         Args:
             rows: the number of samples of each client.
             dimension: d, the length of the model.
+            sent: the length of the part of the model that is sent.
         """
-        yield from ()
-
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield lines for `fedsim check` on the server's work, which takes no simulated time."""
         yield from ()
 
     def samples_per_round(self, rows: int) -> float:

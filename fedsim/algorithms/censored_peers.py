@@ -1,8 +1,14 @@
-"""Censored ADMM among peers, whose nodes keep silent while little changes: COLA and COKE.
+"""Censored ADMM among peers, which are silent while their models change little: COLA and COKE.
 
-Both send where |x_i - s_i| > threshold * decay^k in round k, s the models that were last sent,
-and both have nodes add up c sum_j (s_i - s_j), their multipliers. COLA linearises a node's loss;
-COKE minimises it.
+Let s_i be the last model that node i has sent. In round k it sends its model x_i if
+
+    |x_i - s_i| > threshold * decay^k.
+
+After the exchange it changes its multiplier, l_i <- l_i + c sum_j (s_i - s_j) over its neighbours
+j. The methods differ in the step of x_i: COLA linearises the node's loss, and COKE minimises it.
+Li, Liu, Tian, Ling, "COLA: Communication-Censored Linearized ADMM for Decentralized Consensus
+Optimization", IEEE Trans. Signal Inf. Process. Netw. 2020. Xu, Wang, Chen, Tian, "COKE:
+Communication-Censored Decentralized Kernel Learning", JMLR 2021.
 """
 
 from abc import abstractmethod
@@ -16,19 +22,21 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.gossip import SendsPeerModels
 from fedsim.algorithms.local_steps import Model
-from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
+from fedsim.algorithms.peer_mixing import fires
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.core.ports import Array, ClientId, Node
+from fedsim.physics.overlay import Need
 from fedsim.problems.proximal import ProximalLoss
 
 
-class CensoredAdmm(SendsPeerModels, SymmetricMixing):
+class CensoredAdmm(SendsPeerModels):
     """Decentralised ADMM whose nodes send their models only if these have moved enough.
 
-    l_i <- l_i + c sum_j (s_i - s_j) after each exchange, from 0: the l_i always add up to 0, unless
-    a message is late or lost. It needs undirected edges, and no mixing weights.
+    The multipliers l_i start at 0 and always add up to 0, unless a message is late or lost. It
+    needs undirected edges, and no mixing weights.
     """
 
+    needs: ClassVar[Need] = "symmetric"
     weighs: ClassVar[bool] = False
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")
@@ -46,9 +54,9 @@ class CensoredAdmm(SendsPeerModels, SymmetricMixing):
         """Return a node's next model, shape (d,).
 
         Args:
-            node: its world.
+            node: the node.
             x: its model, shape (d,).
-            sent: s_i, the one that its neighbours have.
+            sent: s_i, the model that its neighbours have.
             apart: c sum_j (s_i - s_j).
             dual: l_i.
         """
@@ -76,12 +84,10 @@ class CensoredAdmm(SendsPeerModels, SymmetricMixing):
 class Cola(CensoredAdmm):
     """Communication-censored linearised ADMM: a node sends its model only if it has moved enough.
 
-    x_i <- x_i - (g_i + c sum_j (s_i - s_j) + l_i) / (2 c d_i + rho), s the models that were last
-    sent, d_i the number of neighbours; then l_i <- l_i + c sum_j (s_i - s_j). In round k a node
-    sends where |x_i - s_i| > threshold * decay^k. It needs undirected edges, and no mixing weights.
-    With a threshold of 0 it is DLM (Ling, Shi, Wu, Ribeiro, IEEE Trans. Signal Process. 2015), the
-    decentralised ADMM whose step in x_i is linearised: the fixed point has equal models, and
-    gradients that add up to 0, because the l_i always do. The update is derived from DLM and the
+    x_i <- x_i - (g_i + c sum_j (s_i - s_j) + l_i) / (2 c d_i + rho), with the number d_i of
+    neighbours. With a threshold of 0 it is DLM (Ling, Shi, Wu, Ribeiro, IEEE Trans. Signal Process.
+    2015), decentralised ADMM with a linearised step of x_i. At its fixed point all models are
+    equal, and the gradients add up to 0, because the l_i do. The update is derived from DLM and the
     paper's rule of censoring; its order within a round was not compared with the paper's listing.
     """
 
@@ -108,17 +114,16 @@ class Cola(CensoredAdmm):
 
 
 class Coke(CensoredAdmm):
-    """Communication-censored ADMM: a node minimises its loss, and sends only what has moved.
+    """Communication-censored ADMM: a node minimises its loss, and sends its model if it has moved.
 
-    x_i <- argmin f_i(x) + c d_i |x|^2 + x.(l_i - c sum_j (s_i + s_j)), s the models that were last
-    sent, d_i the number of neighbours; then l_i <- l_i + c sum_j (s_i - s_j). In round k a node
-    sends where |x_i - s_i| > threshold * decay^k, the paper's h(k). The minimiser is that of f_i +
-    c d_i |x - a|^2, a = (sum_j (s_i + s_j) - l_i/c) / (2 d_i): exact for a squared loss, which is
-    the paper's (kernels as random features), and to the accuracy of `solver` for another one. A
-    node whose neighbours have all left keeps its model. With a threshold of 0 it is decentralised
+    x_i <- argmin f_i(x) + c d_i |x|^2 + x.(l_i - c sum_j (s_i + s_j)), with the number d_i of
+    neighbours. This is the minimiser of f_i + c d_i |x - a|^2 with a = (sum_j (s_i + s_j) - l_i/c)
+    / (2 d_i). It is exact for a squared loss, as in the paper (kernels as random features); for
+    other losses it has the accuracy of `solver`. threshold * decay^k is the paper's h(k). A node
+    whose neighbours have all left keeps its model. With a threshold of 0 it is decentralised
     consensus ADMM (Shi, Ling, Yuan, Wu, Yin, IEEE Trans. Signal Process. 2014; the paper's DKLA).
-    The update is that ADMM with the paper's rule of censoring, all terms of neighbours censored;
-    its order within a round was not compared with the paper's listing.
+    The update is that ADMM with the paper's rule of censoring, in all terms of neighbours; its
+    order within a round was not compared with the paper's listing.
     """
 
     kind: Literal["coke"] = "coke"
@@ -132,7 +137,7 @@ class Coke(CensoredAdmm):
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with a configured solver.
 
-        Its L is that of a node which all others are neighbours of.
+        The solver's L is that of a node with all others as neighbours.
 
         Raises:
             ParameterError: the solver does not fit the loss.

@@ -1,9 +1,13 @@
 """Censoring by charge: a client with a low battery transmits less.
 
-A method of fedsim, derived from censored heavy ball: the threshold is eps1 / s^p with the state
-of charge s, so that a low battery transmits only the largest innovations. With p = 0, and for
-clients on mains, it is CHB. `censors` multiplies the innovation by s^p in place of dividing the
-threshold, which would fail at s = 0.
+A method of fedsim, derived from censored heavy ball (`fedsim.algorithms.censored`): client m is
+silent while
+
+    |delta_m|^2 <= (eps1 / s^p) |theta^k - theta^{k-1}|^2,
+
+where s is its state of charge. So a client with a low battery transmits only its largest
+innovations. With p = 0, and for clients on mains power, the method is CHB. `censors` multiplies the
+innovation by s^p instead of dividing the threshold, since s may be 0.
 """
 
 from typing import Any, ClassVar, Literal

@@ -1,8 +1,16 @@
-"""Compressed gossip: CHOCO-Gossip, CHOCO-SGD, and SPARQ-SGD, which sends only when it has to.
+"""Compressed gossip: CHOCO-Gossip, CHOCO-SGD, and SPARQ-SGD, whose nodes send only large changes.
 
 Koloskova, Stich, Jaggi, "Decentralized Stochastic Optimization and Gossip Algorithms with
 Compressed Communication", ICML 2019. Singh, Data, George, Diggavi, "SPARQ-SGD: Event-Triggered and
 Compressed Communication in Decentralized Optimization", CDC 2020.
+
+Every node i has a copy y_j of its neighbours' vectors and of its own, y_i, which the neighbours
+have, too. It sends q_i = C(x_i - y_i), and all advance their copy, y_i <- y_i + q_i. Then
+
+    x_i <- x_i + gamma sum_j w_ij (y_j - y_i).
+
+CHOCO-Gossip does this to average vectors. CHOCO-SGD takes a stochastic gradient step of x_i before
+it, SPARQ-SGD several local steps, after which a node may be silent.
 """
 
 from collections.abc import Mapping
@@ -13,8 +21,9 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.local_steps import local_steps
-from fedsim.algorithms.peer_mixing import Copies, DrawnStart, SymmetricMixing, fires
+from fedsim.algorithms.peer_mixing import Copies, DrawnStart, PeerAlgorithm, fires
 from fedsim.core.ports import Array, ClientId, Meaning, Message, Node, Payload
+from fedsim.physics.overlay import Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +33,15 @@ class PeerDifference(Message):
     q: Payload
 
 
-class CompressedGossip(SymmetricMixing):
+class CompressedGossip(PeerAlgorithm):
     """A method whose nodes mix copies of their vectors, which advance by compressed differences.
 
     The copies start at the initial model, which all nodes have, not at zero. An unbiased compressor
-    is scaled to be a contraction, as in the papers' example 3. Every difference has to arrive: a
+    is scaled to be a contraction, as in the papers' example 3. Every difference has to arrive, so a
     deadline is refused.
     """
 
+    needs: ClassVar[Need] = "symmetric"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (PeerDifference,)
@@ -39,7 +49,7 @@ class CompressedGossip(SymmetricMixing):
     gamma: float = Field(gt=0, le=1, description="the consensus step; 1 without a compressor")
 
     async def mixed_copies(self, node: Node, copies: Copies, x: Array, *, sends: bool) -> Array:
-        """Send a vector's difference, or nothing, and return what mixing makes of the vector."""
+        """Send the difference of a vector to its copy, or nothing; return the mixed vector."""
         nothing: Mapping[ClientId, Message] = {}
         message = PeerDifference(copies.advance(x)) if sends else nothing
         for reply in await node.exchange(message):
@@ -48,7 +58,7 @@ class CompressedGossip(SymmetricMixing):
 
 
 class ChocoGossip(DrawnStart, CompressedGossip):
-    """CHOCO-Gossip: the mean of vectors that are drawn, by compressed differences."""
+    """CHOCO-Gossip: averaging of random vectors by compressed differences."""
 
     kind: Literal["choco-gossip"] = "choco-gossip"
     source: ClassVar[str] = (
@@ -65,7 +75,7 @@ class ChocoGossip(DrawnStart, CompressedGossip):
 
 
 class ChocoSgd(Descends, CompressedGossip):
-    """CHOCO-SGD: a stochastic gradient step, and then CHOCO-Gossip's mixing."""
+    """CHOCO-SGD: a stochastic gradient step, then the mixing of CHOCO-Gossip."""
 
     kind: Literal["choco-sgd"] = "choco-sgd"
     source: ClassVar[str] = (
@@ -83,10 +93,10 @@ class ChocoSgd(Descends, CompressedGossip):
 
 
 class SparqSgd(Descends, CompressedGossip):
-    """SPARQ-SGD: local steps, and a difference only where a model has moved far from its copy.
+    """SPARQ-SGD: local steps, and a message only if the model has moved far from its copy.
 
-    A node sends where |x - copy|^2 > c_t step_size^2, c_t = threshold * t^growth in round t; else
-    it is silent, and its neighbours go on with the copy.
+    A node sends its difference if |x - copy|^2 > c_t step_size^2, where c_t = threshold * t^growth
+    in round t. Otherwise it is silent, and its neighbours keep the copy.
     """
 
     kind: Literal["sparq-sgd"] = "sparq-sgd"

@@ -11,11 +11,11 @@ r = 0, 1, ... every client takes K local steps of size eta_c, and the server one
                         with e = eta_s eta_c r K + eta_c k in step k = 0, ..., K - 1;
                 server  z <- z + eta_s mean(z_i - z), w = prox_{eta_s eta_c (r + 1) K h}(z).
 
-The weights of the mean are the p_i; where only some reply, `participation.estimate` says how.
-Clients send the differences w_i - w and z_i - z: a late one is then as good as a late gradient.
-Round r + 1 of the run stands for the w that its server step ends with. A round without a reply
-changes nothing and does not count as one of the r. Nothing else needs to be sent: r is in a
-message's header, and w follows from z.
+The mean has the weights p_i; if only some clients reply, `participation.estimate` decides how it is
+estimated. Clients send the differences w_i - w and z_i - z, since a late difference is as useful as
+a late gradient. Nothing else needs to be sent: r is in a message's header, and w follows from z.
+Round r + 1 of the run stands for the w after its server step. A round without a reply changes
+nothing, and is not counted in r.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Combines, Memory, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
-from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
+from fedsim.algorithms.local_steps import LocalSteps, Model, mean
 from fedsim.core.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
@@ -36,7 +36,7 @@ FCO = "Yuan, Zaheer, Reddi: Federated Composite Optimization, ICML 2021"
 
 @dataclass(frozen=True, slots=True)
 class Dual(Message):
-    """Server to client: the dual state z; the round in the header counts the rounds in it."""
+    """Server to client: the dual state z. The number of its rounds follows from the header."""
 
     z: Payload
 
@@ -60,7 +60,7 @@ def dual(server: Server, z: Array, rounds: int) -> Dual | CountedDual:
     """Return the message that carries a dual state to the clients.
 
     Args:
-        server: with an open round.
+        server: the server, in an open round.
         z: the dual state, shape (d,).
         rounds: the number of rounds with replies so far.
     """
@@ -76,8 +76,8 @@ def rounds_of(client: Client, message: Dual | CountedDual) -> int:
     return client.round - 1
 
 
-class Composite(LocalGradients[Memory]):
-    """A method whose clients take a prox of h with each of their gradients."""
+class Composite(Algorithm[Memory]):
+    """A method whose clients compute a prox of the penalty h after each of their gradients."""
 
     proximal: ClassVar[bool] = True
 
@@ -99,16 +99,15 @@ class Composite(LocalGradients[Memory]):
         ready._regulariser = info.regulariser  # noqa: SLF001 - a copy of this very class
         return ready
 
-    def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a stochastic gradient at `w`, with the cost of the prox after it."""
-        return super().gradient(client, w).plus(self._regulariser.operations)
+    def with_prox(self, gradient: Work) -> Work:
+        """Add the cost of a prox to the work of a gradient."""
+        return gradient.plus(self._regulariser.operations)
 
 
 class ServerRate(LocalSteps, Composite):
     """A composite method with two step sizes: eta_c of the clients, eta_s of the server."""
 
     combines: ClassVar[Combines] = "mean"
-    source: ClassVar[str] = FCO
 
     server_rate: float = Field(default=1.0, gt=0, description="eta_s, the server's step size")
 
@@ -127,11 +126,13 @@ class ServerRate(LocalSteps, Composite):
 class FedMid(ServerRate):
     """FedMiD: federated mirror descent, a proximal gradient step on both sides.
 
-    So h is applied twice: with one client, K = 1 and eta_s = 1 an l1 penalty is minimised as f + 2
-    h. With the clients' prox alone it is applied once, but a mean of sparse models is less sparse.
+    As h is applied on both sides, one client with K = 1, eta_s = 1 and an l1 penalty minimises
+    f + 2 h. With the clients' prox alone h is applied once, but a mean of sparse models is less
+    sparse.
     """
 
     kind: Literal["fedmid"] = "fedmid"
+    source: ClassVar[str] = f"{FCO}, algorithm 2"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step)
 
     server_prox: bool = Field(
@@ -153,15 +154,16 @@ class FedMid(ServerRate):
         """Run a client: K proximal gradient steps."""
         start = w = message.w.values
         for _ in range(self.local_steps):
-            g = await client.compute(self.gradient(client, w))
+            g = await client.compute(self.with_prox(self.gradient(client, w)))
             w = self.regulariser.prox(w - self.eta * g, self.eta)
         return Step(client.pack(w - start, self.structure))
 
 
 class FedDualAvg(ServerRate):
-    """FedDualAvg: federated dual averaging, which averages dual states in place of models."""
+    """FedDualAvg: federated dual averaging, which averages dual states instead of models."""
 
     kind: Literal["fed-dual-avg"] = "fed-dual-avg"
+    source: ClassVar[str] = f"{FCO}, algorithm 3"
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Step)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -191,10 +193,11 @@ class FedDualAvg(ServerRate):
             server.commit(w)
 
     async def handle(self, client: Client, message: Dual | CountedDual) -> Step:
-        """Run a client: K steps in the dual, the model computed again for each gradient."""
+        """Run a client: K steps of z, with the model computed from z for each gradient."""
         start = z = message.z.values
         weight = self.stride * rounds_of(client, message)
         for k in range(self.local_steps):
             w = self.regulariser.prox(z, weight + self.eta * k)
-            z = z - self.eta * await client.compute(self.gradient(client, w))
+            g = await client.compute(self.with_prox(self.gradient(client, w)))
+            z = z - self.eta * g
         return Step(client.pack(z - start))

@@ -19,9 +19,10 @@ first, which converges to its gradient at the optimum; the server has h = sum_i 
     h_i <- h_i + alpha d_i,   h <- h + alpha sum_i p_i d_i.
 
 At the optimum h_i is the gradient of f_i, so the compressed differences vanish, and with them the
-noise floor that compressed gradients have if clients differ. If a cohort S of the M clients
-replies, sum_S p_i/pi_i d_i replaces the sum in g, with the probability pi_i of a reply (|S|/M in a
-uniform sample), without bias; h changes by what was sent. A late reply changes h, but not the step.
+noise floor that compressed gradients have if clients differ. If only a cohort S of the M clients
+replies, sum_S p_i/pi_i d_i replaces the sum in g. It is unbiased, where pi_i is the probability of
+a reply (|S|/M in a uniform sample). h changes by the d_i that were sent. A late reply changes h,
+but not the step.
 """
 
 from collections.abc import Iterator, Mapping
@@ -125,7 +126,7 @@ class Diana(Algorithm[Shift]):
         "Mishchenko, Gorbunov, Takac, Richtarik: Distributed Learning with Compressed Gradient"
         " Differences, 2019, algorithm 1"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     synchronous: ClassVar[str] = "a step combines the clients' answers to one model"

@@ -12,11 +12,11 @@ sends y - x and c_i+ - c_i, and stores c_i+. From the cohort S the server comput
 
     x <- x + eta_g sum_S p_i (y_i - x)/sum_S p_i,    c <- c + sum_S p_i (c_i+ - c_i).
 
-With equal shares p_i = 1/N this is the paper's step, c <- c + |S|/N mean_S(c_i+ - c_i). In general
-c stays equal to sum_i p_i c_i, as the gradient of f = sum_i p_i f_i requires: by whatever law the
-cohort is drawn, which a factor for its probabilities would break. The mean in x is an estimate of
-that over all clients, and follows `participation.estimate`. The c_i that a client stores is the
-server's copy of it, so that its next message corrects a compression error.
+With equal shares p_i = 1/N this is the paper's step, c <- c + |S|/N mean_S(c_i+ - c_i). For other
+shares c stays equal to sum_i p_i c_i, as the gradient of f = sum_i p_i f_i requires, however the
+cohort is drawn; a factor for the probabilities of the draw would break this equality. The mean in
+the step of x estimates the mean over all clients, as `participation.estimate` says. A client stores
+c_i as the server has received it, so that its next message corrects a compression error.
 
 Scaffnew. Mishchenko, Malinovsky, Stich, Richtarik, "ProxSkip: Yes! Local Gradient Steps Provably
 Lead to Communication Acceleration! Finally!", ICML 2022 (Algorithm 2, which is ProxSkip for a
@@ -28,15 +28,16 @@ minimises f = sum_i p_i f_i (the paper: p_i = 1/n). In every iteration client i 
 and one coin, shared by all clients, falls on 1 with probability p. If it does, x_i = sum_j p_j y_j,
 and h_i becomes h_i + (p/gamma) (x_i - y_i); otherwise x_i = y_i, without communication.
 
-A round is the iterations up to a 1: their number is geometric; the server draws it and sends it
-with the model. In round k, which starts from the mean x^k, client i sends d_i = y_i - x^k. With D_i
-the sum of its d_i so far, the paper's increments of h_i telescope:
+A round consists of the iterations up to the next 1. Their number has a geometric distribution; the
+server draws it and sends it with the model. In round k, which starts from the mean x^k, client i
+sends d_i = y_i - x^k. With D_i the sum of its d_i so far, the paper's increments of h_i telescope:
 
     x^{k+1} = x^k + sum_i p_i d_i,    h_i = (p/gamma) (x^k - x^0 - D_i).
 
-So a client stores D_i alone, and sum_i p_i h_i = 0 because the server's model is x^0 plus sum_i p_i
+So a client stores D_i alone. sum_i p_i h_i = 0, because the server's model is x^0 plus sum_i p_i
 D_i, also if some replies are missing or late. A compression error of d_i is in both sums. The model
-is stationary only if every h_i is the gradient of f_i, which holds at the optimum.
+is stationary only if every h_i is the gradient of f_i. Then the gradient of f is sum_i p_i h_i = 0,
+and the model is the optimum.
 
 Round k stands for the mean at its end.
 """
@@ -198,7 +199,7 @@ class Scaffnew(Algorithm[Moved]):
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if a local step is longer than 1/L_max, or clients are sampled."""
         yield from local_step_concern(float(self.step_size), info.largest_smoothness, "L_max")
-        if info.asked is not None:
+        if info.cohort_size is not None:
             text = "the theory of scaffnew (Mishchenko et al. 2022, theorem 3.6) assumes that all"
             yield Concern("kind", f"{text} clients take part; this scenario samples them")
 

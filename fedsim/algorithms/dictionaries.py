@@ -1,10 +1,10 @@
-"""Dictionaries: matrices whose columns, the atoms, combine sparsely to a model.
+"""Dictionaries: matrices with columns, the atoms, of which models are sparse combinations.
 
-A dictionary is a matrix A, shape (n, D), with an atom a column: a model is A x with coefficients x
-of few nonzero entries. A model that is a matrix, such as that of softmax regression with a column a
-class, is A X: each column is a combination of few atoms. Matrices are flattened row by row, like
-models. Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024,
-section on general dictionaries.
+A dictionary is a matrix A, shape (n, D), with one atom per column: a model is A x, where few
+coefficients x are nonzero. A model that is a matrix, such as that of softmax regression with one
+column per class, is A X: each column is a combination of few atoms. Matrices are flattened row by
+row, like models. Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf.
+Theory 2024, section on general dictionaries.
 
 All clients have the dictionary before the first round: the identity and random dictionaries from a
 shared seed need no message, and learnt atoms are assumed to be installed.
@@ -86,7 +86,7 @@ class Atoms(Protocol):
 
 
 class UnitVectors:
-    """The identity: no matrix is formed, and there is no cost."""
+    """The identity: no matrix is formed, and its products cost nothing."""
 
     norm = 1.0
 
@@ -254,7 +254,7 @@ def k_svd(
     """Return a dictionary, shape (n, D), with columns of length 1.
 
     Args:
-        signals: one a column, shape (n, N).
+        signals: one per column, shape (n, N).
         atoms: D.
         sparsity: the largest number of atoms of a signal.
         iterations: passes over the atoms; the signals are encoded again before each.
@@ -391,7 +391,6 @@ class Learnt(Dictionary):
 
 
 def _check_size(entries: int, columns: int) -> None:
-    """Raise a ParameterError if the atoms exceed the memory limit."""
     what = f"{columns} atoms of {entries} entries"
     check_budget("dictionary.columns", what, 16 * entries * columns, ParameterError)
 

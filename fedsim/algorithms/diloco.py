@@ -1,4 +1,4 @@
-"""DiLoCo: many local steps of AdamW, then one step of Nesterov's momentum; and its streaming form.
+"""DiLoCo: many local steps of AdamW, then a server step with Nesterov's momentum; and streaming.
 
 Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023
 (Algorithm 1); Douillard, Donchev, Rush, Kale, Charles, Garrett, Teston, Lacey, McIlroy, Shen, Rame,
@@ -8,34 +8,35 @@ Lunch", 2025 (Algorithm 2).
 DiLoCo is FedOpt (`fedsim.algorithms.adaptive`) with H = `local_steps` steps of AdamW at the
 clients, whose state they keep, and SGD with Nesterov's momentum 0.9 and eta_g = 0.7 at the server.
 
-Streaming DiLoCo cuts the model into P parts, the fragments, and a client never starts anew from the
-server's model. Round t = 1, 2, ... is K = `local_steps` local steps, and then fragment p = (t - 1)
-mod P alone is sent, so that each one is synchronised every H = P K steps, one after the other:
+Streaming DiLoCo cuts the model into P parts, the fragments. A client keeps its model from round to
+round. In round t = 1, 2, ... it takes K = `local_steps` local steps, and then sends only fragment
+p = (t - 1) mod P. So every fragment is synchronised once in H = P K steps, one after the other:
 
     Delta_i = w_i[p] - u[p], u[p] the server's fragment that client i received last;
     u[p] takes the server's step with the gradient -sum_i p_i Delta_i.
 
-Before it has the answer, a client goes on for V = `overlap` of the next K local steps, of all
-fragments, while its own fragment travels up and the new one down. Then it mixes that into its own,
-with alpha = `blend`:
+While its fragment travels up and the server's new one travels down, a client takes the first V =
+`overlap` steps of the next round, on all fragments. Then it mixes the server's fragment into its
+own, with alpha = `blend`:
 
     w_i[p] <- alpha w_i[p] + (1 - alpha) u[p].
 
-With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that takes part for the
-first time gets the whole model, and one that has missed rounds all fragments of these; they replace
-its own. Late updates count when it is next the turn of their fragment.
+With V = 0, or if these steps were cancelled, w_i[p] <- u[p]. A client that takes part for the first
+time receives the whole model. A client that has missed rounds receives the fragments of these
+rounds, which replace its own. A late update counts at the next turn of its fragment.
 
-The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of
-unbiased, uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves;
-here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
-of a transformer; here they are equal shares of the vector of all parameters, in their order.
+The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`; four bits with
+unbiased, uniform levels are `{kind: dithered, bits: 4}`. The paper's workers exchange updates among
+themselves; here the server sends the fragments, uncompressed, in `wire.values`. The paper's
+fragments are whole layers of a transformer; here they are equal shares of the vector of all
+parameters, in their order.
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
@@ -49,6 +50,20 @@ from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array, Client, ClientId, Meaning, Message, Payload, Reply, Server
 from fedsim.problems.optimizers import AnyOptimizer, GivenOptimizer
 
+_Inner = as_written({"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps")
+_InnerState: Any = Field(  # Any: a Literal takes no str
+    default="kept",
+    description=(
+        "state of a client's optimizer at the start of a round: reset, or kept in the"
+        " client's memory from its last round"
+    ),
+)
+_OuterRate = Field(default=0.7, gt=0, description="eta_g, the server's step size")
+_Outer = as_written(
+    {"kind": "sgd", "momentum": 0.9, "nesterov": True},
+    "the rule of the server's step, with -Delta as the gradient",
+)
+
 
 class DiLoCo(FedOpt):
     """DiLoCo: local steps of AdamW, and Nesterov's momentum at the server."""
@@ -59,38 +74,27 @@ class DiLoCo(FedOpt):
         " algorithm 1"
     )
 
-    optimizer: AnyOptimizer = as_written(
-        {"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps"
-    )
-    optimizer_state: Literal["reset", "kept"] = Field(
-        default="kept",
-        description=(
-            "state of a client's optimizer at the start of a round: reset, or kept in the"
-            " client's memory from its last round"
-        ),
-    )
-    server_rate: float = Field(default=0.7, gt=0, description="eta_g, the server's step size")
-    server_optimizer: AnyOptimizer = as_written(
-        {"kind": "sgd", "momentum": 0.9, "nesterov": True},
-        "the rule of the server's step, with -Delta as the gradient",
-    )
+    optimizer: AnyOptimizer = _Inner
+    optimizer_state: Literal["reset", "kept"] = _InnerState
+    server_rate: float = _OuterRate
+    server_optimizer: AnyOptimizer = _Outer
 
 
 @dataclass(frozen=True, slots=True)
 class Fragments(Message):
-    """Server to client: the fragments that it lacks, one after the other in the model's order."""
+    """Server to client: the fragments that the client lacks, in the order of the model."""
 
     w: Payload
 
 
 class Replica(KeptOptimizer):
-    """A client's model, which it never lays down.
+    """A client's memory: its model, which it keeps from round to round.
 
     Attributes:
-        w: the model, shape (d,); None before its first round.
-        received: the server's model as far as it is known, shape (d,).
-        ahead: the number of steps that it has taken of its next round.
-        round: its last one.
+        w: the model, shape (d,); None before the client's first round.
+        received: the server's model as far as the client knows it, shape (d,).
+        ahead: the number of steps of the next round that the client has taken.
+        round: the number of the client's last round.
     """
 
     __slots__ = ("ahead", "received", "round", "w")
@@ -102,7 +106,7 @@ class Replica(KeptOptimizer):
         self.ahead = self.round = 0
 
 
-class StreamingDiLoCo(DiLoCo):
+class StreamingDiLoCo(FedOpt):
     """Streaming DiLoCo: fragments of the model are synchronised in turns, while clients train."""
 
     kind: Literal["streaming-diloco"] = "streaming-diloco"  # type: ignore[assignment]
@@ -116,6 +120,10 @@ class StreamingDiLoCo(DiLoCo):
         " Free Lunch, 2025, algorithm 2"
     )
 
+    optimizer: AnyOptimizer = _Inner
+    optimizer_state: Literal["reset", "kept"] = _InnerState
+    server_rate: float = _OuterRate
+    server_optimizer: AnyOptimizer = _Outer
     fragments: int = Field(default=4, ge=1, le=16, description="P, the parts of the model")
     overlap: NonNegativeInt = Field(
         default=1,
@@ -168,21 +176,20 @@ class StreamingDiLoCo(DiLoCo):
         """Return the size of the optimizer's state, the model and the received model."""
         return super().kept_values(dimension) + 2 * dimension
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield the time between two synchronisations of a fragment, in local steps."""
-        yield from super().work_notes(rows, dimension)
-        period, most = self.fragments * self.local_steps, -(-dimension // self.fragments)
-        yield (
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield the period of synchronisation, and the cost of a server step on one fragment."""
+        period, most = self.fragments * self.local_steps, -(-sent // self.fragments)
+        text = (
             f"each of {self.fragments} fragments, {most} values or one less, is synchronised every"
             f" {period} local steps; {self.overlap} of {self.local_steps} steps overlap with that"
         )
-
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield the cost of the server's step on the longest fragment."""
-        yield from super().server_notes(-(-dimension // self.fragments))
+        yield "clients", text
+        yield from super().work_notes(rows, dimension, most)
 
     def part(self, number: int, dimension: int) -> slice:
-        """Return the place in the model of the fragment that is sent in a round.
+        """Return the range of the model that is sent in a round, numbered from 1.
 
         >>> StreamingDiLoCo(step_size=1, fragments=3).part(2, 10)
         slice(3, 6, None)
@@ -195,7 +202,12 @@ class StreamingDiLoCo(DiLoCo):
         return (number - 1) % self.fragments
 
     def before(self, number: int, count: int) -> list[int]:
-        """Return the last `count` rounds before a round, P at most, in the order of fragments."""
+        """Return the last `count` rounds before a round, in the order of their fragments.
+
+        Args:
+            number: the number of the round.
+            count: P at most.
+        """
         return sorted(range(number - count, number), key=self.turn)
 
     # -- the server --------------------------------------------------------------------
@@ -204,8 +216,8 @@ class StreamingDiLoCo(DiLoCo):
         """Run the server: a step of one fragment a round."""
         w, rule = server.initial, self.server_rule
         states = [rule.begin(w[self.part(p + 1, w.size)]) for p in range(self.fragments)]
-        latest: dict[ClientId, int] = {}  # the last round that a client has replied to
-        waiting: dict[int, list[Reply]] = defaultdict(list)
+        latest: dict[ClientId, int] = {}  # the last round to which a client has replied
+        waiting: dict[int, list[Reply]] = defaultdict(list)  # by fragment
         while True:
             news = partial(self._news, server, w, latest)
             for reply in await server.exchange(news(), again=news):
@@ -250,7 +262,7 @@ class StreamingDiLoCo(DiLoCo):
             return news, news
         w, received, count, at = replica.w.copy(), replica.received.copy(), 0, 0
         sizes = [w[self.part(number - back, w.size)].size for back in range(1, self.fragments + 1)]
-        # The message does not say how many fragments it holds; its length does.
+        # How many fragments the message holds follows from its length.
         while sum(sizes[:count]) < news.size:
             count += 1
         for earlier in self.before(number, count):
@@ -265,7 +277,7 @@ class StreamingDiLoCo(DiLoCo):
     def _go(
         self, client: Client[Replica], w: Array, begin: int, end: int, number: int
     ) -> Awaitable[Array]:
-        """Compute the model after steps `begin` to `end` of the K steps of a round, from 0."""
+        """Compute the model after steps `begin` to `end` of a round, which are counted from 0."""
         plan = self.plan(client.oracle.rows, number)
         plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
         return self.follow(client, w, plan)

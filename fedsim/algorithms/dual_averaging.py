@@ -13,23 +13,23 @@ Fast-FedDA starts with w = w0, xs = w0, gs = 0. Round r = 1, 2, ... is
             g += grad F_i(v), v = P_A(g - (mu/2) x), x += v;
     server  gs = mean g, xs = mean x, w = P_A(gs - (mu/2) xs) with A = r K, xs += w.
 
-Messages of Fast-FedDA. Of gs and xs only z = gs - (mu/2) xs is needed, and w is P_A of the z before
-w was added to xs: the downlink carries one vector, and a client computes w itself, for one prox
-more. The uplink carries the sums of the gradients and of the v of this round alone, as the server
-has the rest: the same information, but the numbers do not grow from round to round, the sum of the
-v is sparse where the v are, and a late one is as useful as a late gradient. It takes two vectors,
-as in the paper; `combined` sends the vector that the server computes from them, (sum of gradients)
-- (mu/2) (sum of v). The header of a message carries A as its round, except after a round without
-replies, which does not count.
+Messages of Fast-FedDA. Of gs and xs a client needs only z = gs - (mu/2) xs, and w is P_A of the z
+before w was added to xs. So the downlink carries one vector, from which a client computes w at the
+cost of one more prox. The uplink carries only this round's sums of the gradients and of the v,
+since the server has the rest. This is the same information, but the numbers do not grow from round
+to round, the sum of the v is sparse if the v are, and a late message is as useful as a late
+gradient. The uplink has two vectors, as in the paper; with `combined` it has the one that the
+server computes from them, (sum of gradients) - (mu/2) (sum of v). A follows from the round in a
+message's header, except after rounds without replies, which do not count.
 
-Round r of the run stands for the server's new w, or for the mean of those so far with the weights
-by which A has grown: theorem 3.1 bounds a sum of values with these weights, and by Jensen's
-inequality the value at the mean. Every round adds K to A, so the weights are equal.
+Round r of the run stands for the server's new w, or for the mean of all w so far, weighted by the
+growth of A. Theorem 3.1 bounds a sum of values with these weights, and so, by Jensen's inequality,
+the value at the mean. Every round adds K to A, so the weights are equal.
 
 C-FedDA and MC-FedDA, for sparse models. Let P^R_A(z) be the minimiser P_A(z) under the additional
-constraint |w - w0|_h <= R, in the norm that h is a multiple of. It is exact, which for w0 other
-than 0 is not P_A followed by the projection (`fedsim.problems.penalties.bounded`). C-FedDA starts
-with w = w0, xs = w0, gs = 0; round r = 1, 2, ... has a constant A = r K:
+constraint |w - w0|_h <= R, in the norm of which h is a multiple. P^R_A is computed exactly; for w0
+other than 0 this differs from P_A followed by a projection (`fedsim.problems.penalties.bounded`).
+C-FedDA starts with w = w0, xs = w0, gs = 0; round r = 1, 2, ... has a constant A = r K:
 
     client  v = w, g = gs, and K times: g += grad F_i(v), v = P^R_A(g - (mu/2) K xs);
     server  gs = mean g, w = P^R_A(gs - (mu/2) K xs), xs += w.
@@ -53,12 +53,20 @@ from math import inf
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PositiveInt, PrivateAttr
 
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.concerns import Concern, at_most, concern
-from fedsim.algorithms.local_steps import Average, mean
+from fedsim.algorithms.local_steps import (
+    Average,
+    Batch,
+    GrowingBatch,
+    StepCount,
+    draw_count,
+    mean,
+    stochastic_gradient,
+)
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import ParameterError
@@ -77,13 +85,13 @@ class Sums(Message):
 
 @dataclass(frozen=True, slots=True)
 class Combined(Message):
-    """Client to server: the sum of its gradients minus mu/2 times that of its models."""
+    """Client to server: the sum of its gradients minus mu/2 times the sum of its models."""
 
     z: Payload
 
 
 class StronglyConvex(Composite[Array]):
-    """The parts that the methods share: mu, gamma and the map P_A."""
+    """A method of Bao et al.: the parameters mu and gamma, and the map P_A."""
 
     combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
@@ -91,6 +99,8 @@ class StronglyConvex(Composite[Array]):
         " Federated Learning, ICML 2022"
     )
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     mu: float = Field(ge=0, description="mu, the assumed parameter of strong convexity of the loss")
     gamma: float = Field(gt=0, description="gamma, the damping towards the centre w0")
     output: Literal["last", "average"] = Field(
@@ -113,6 +123,14 @@ class StronglyConvex(Composite[Array]):
             )
             yield concern("mu", text, at_most(smoothness))
 
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the K gradients."""
+        return float(self.local_steps * draw_count(self.batch, rows))
+
+    def gradient(self, client: Client, w: Array) -> Work:
+        """Describe a stochastic gradient at `w`, with the cost of the prox after it."""
+        return self.with_prox(stochastic_gradient(client, w, self.batch))
+
     def reported_model(self, w: Array, average: Average) -> Array:
         """Return the model of a round: the server's last one, or the mean."""
         return average.or_else(w) if self.output == "average" else w
@@ -134,8 +152,9 @@ class StronglyConvex(Composite[Array]):
 class FastFedDA(StronglyConvex):
     """Fast-FedDA: dual averaging whose weights also grow within a round.
 
-    Its x adds up K + 1 models a round, the server's and K more, while A grows by K. So a single
-    client converges to the minimiser of f + h - mu/(4 K) |w|^2. C-FedDA does not have this error.
+    In a round x grows by K + 1 models, the server's and K local ones, while A grows by K. So a
+    single client converges to the minimiser of f + h - mu/(4 K) |w|^2. C-FedDA does not have this
+    error.
     """
 
     kind: Literal["fast-fedda"] = "fast-fedda"
@@ -245,7 +264,7 @@ class InBalls(StronglyConvex):
 
     def gradient_in(self, client: Client, v: Bounded) -> Work:
         """Describe a gradient at v, with the cost of the proxes and projections that gave v."""
-        work = super().gradient(client, v.point)
+        work = self.gradient(client, v.point)
         return work.plus((v.evaluations - 1) * self.regulariser.operations)
 
     def within(self, z: Array, weight: float, centre: Array, phase: RunningStage) -> Bounded:

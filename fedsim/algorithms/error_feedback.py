@@ -12,10 +12,9 @@ of them: memory does not grow with the number of clients. The g_i of clients tha
 or whose reply is lost, does not change (Fatkhullin et al., "EF21 with Bells & Whistles", 2021,
 EF21-PP).
 
-What is easily overlooked: g_i must change at both ends by the same decoded vector, not by the
-difference before compression; then a compression error stays in grad f_i - g_i, and the next
-message corrects it. After a lost reply the two copies differ for good, unless the client takes the
-change back (`undelivered`).
+g_i must change at both ends by the same decoded vector, not by the difference before compression:
+then a compression error stays in grad f_i - g_i, and the next message corrects it. After a lost
+reply the two copies would differ for good, so the client takes the change back (`undelivered`).
 
 For the sum of the f_i in place of their mean, use `gd` with a compressor
 (`fedsim.algorithms.censored`). An unbiased compressor is scaled by 1/(1 + omega) to be contractive.

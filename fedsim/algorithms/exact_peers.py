@@ -1,7 +1,9 @@
-"""Peers that reach the optimum itself with a constant step: EXTRA, NIDS and gradient tracking.
+"""Peers that converge to the optimum with a constant step: EXTRA, NIDS and gradient tracking.
 
-D-PSGD with a constant step stops near the optimum, because the nodes' gradients do not vanish
-there. These methods correct for that by the difference of two successive gradients.
+D-PSGD with a constant step ends near the optimum, not at it, because the nodes' own gradients do
+not vanish there. These methods correct the step by the difference of two successive gradients. W is
+the mixing matrix, a the step size, and x_k and g_k are the nodes' models and gradients, one per
+row.
 """
 
 from collections.abc import Mapping
@@ -9,19 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fedsim.algorithms.gossip import Descends, SendsPeerModels
-from fedsim.algorithms.peer_mixing import SymmetricMixing, mix
+from fedsim.algorithms.peer_mixing import mix
 from fedsim.core.ports import Meaning, Message, Node, Payload
+from fedsim.physics.overlay import Need
 
 
-class Extra(Descends, SendsPeerModels, SymmetricMixing):
-    """EXTRA: exact first-order decentralised descent, by the memory of one step.
+class Extra(Descends, SendsPeerModels):
+    """EXTRA: decentralised gradient descent, corrected by the step before.
 
     x_1 = W x_0 - a g_0, and then x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (g_{k+1} - g_k). It
-    needs a symmetric W. Its corrections add up over time: a message that is late or lost leaves an
-    error for good.
+    needs a symmetric W. The corrections accumulate, so a message that is late or lost leaves a
+    permanent error.
     """
 
     kind: Literal["extra"] = "extra"
+    needs: ClassVar[Need] = "symmetric"
     source: ClassVar[str] = (
         "Shi, Ling, Wu, Yin: EXTRA: An Exact First-Order Algorithm for Decentralized Consensus"
         " Optimization, SIAM J. Optim. 2015, (2.13)"
@@ -42,14 +46,15 @@ class Extra(Descends, SendsPeerModels, SymmetricMixing):
             node.commit(x)
 
 
-class Nids(Descends, SendsPeerModels, SymmetricMixing):
-    """NIDS: steps whose size does not depend on the network, unlike EXTRA's.
+class Nids(Descends, SendsPeerModels):
+    """NIDS: unlike under EXTRA, the largest step size does not depend on the network.
 
     x_1 = x_0 - a g_0, and then x_{k+2} = (I + W)/2 (2 x_{k+1} - x_k - a (g_{k+1} - g_k)). It needs
-    a symmetric W. A message that is late or lost leaves an error for good.
+    a symmetric W. A message that is late or lost leaves a permanent error.
     """
 
     kind: Literal["nids"] = "nids"
+    needs: ClassVar[Need] = "symmetric"
     source: ClassVar[str] = (
         "Li, Shi, Yan: A Decentralized Proximal-Gradient Method With Network Independent Step-Sizes"
         " and Separated Convergence Rates, IEEE Trans. Signal Process. 2019, algorithm 1"
@@ -76,11 +81,11 @@ class TrackedModel(Message):
 
 
 class Diging(Descends):
-    """DIGing: every node tracks the mean gradient of all, by which it steps.
+    """DIGing: every node tracks the mean gradient of all nodes, and steps along it.
 
     x_{k+1} = W x_k - a y_k and y_{k+1} = W y_k + g_{k+1} - g_k, with y_0 = g_0. It needs a doubly
-    stochastic W, also of a directed graph. A message has two vectors. A message that is late or
-    lost leaves an error for good.
+    stochastic W; the graph may be directed. A message has two vectors. A message that is late or
+    lost leaves a permanent error.
     """
 
     kind: Literal["diging"] = "diging"

@@ -8,21 +8,22 @@ at v_i = w and takes K stochastic gradient steps v_i <- v_i - eta (g_i(v_i) - de
     Delta_i = Q((w - v_i)/eta),    Delta = sum_i p_i Delta_i,    w <- w - gamma eta Delta,
     FedCOM: delta_i = 0;           FedCOMGATE: delta_i <- delta_i + (Delta_i - Delta)/K,
 
-with delta_i = 0 at first. The delta_i of FedCOMGATE add up to 0, so it converges to the optimum of
-f, while FedCOM with K > 1 converges to a point near it. Delta_i in the last line is the decoded
-vector that the server received, compression error included: otherwise the delta_i would not add up
-to 0. So a correction changes by the whole compressed difference, and converges for omega < 1 only.
+with delta_i = 0 at first. The weighted sum of the delta_i of FedCOMGATE is 0, so it converges to
+the optimum of f, while FedCOM with K > 1 converges to a point near it. Delta_i in the last line is
+the decoded vector that the server received, compression error included: otherwise the sum of the
+delta_i would not stay 0. So a correction changes by the whole compressed difference, and converges
+for omega < 1 only.
 
 FedCOM supports any cohort, and treats late updates like others. Updates are added up, so error
 feedback can replace an unbiased compressor: under `ef` FedCOM with gamma = 1 is Qsparse-local-SGD
 (Basu, Data, Karakus, Diggavi, NeurIPS 2019, Algorithm 1), for any contractive C. FedCOMGATE does
-not support error feedback: its Delta_i is K times the difference of the mean gradient to delta_i,
-so the next difference contains the error already, and feedback would count it twice.
+not support error feedback: its Delta_i is K times the difference between the mean gradient and
+delta_i, so the next difference already contains the error, and feedback would count it twice.
 
-FedCOMGATE broadcasts Delta together with w, and exactly: w may be compressed, but not Delta. A
-round with a missing or late client changes w but no delta_i: otherwise their sum would not stay
-zero. A client that has missed broadcasts must find out whether the last round that it took part in
-changed the delta_i: the message has a turn, a number that changes whenever Delta does.
+FedCOMGATE broadcasts Delta together with w: w may be compressed, but Delta is sent exactly. A round
+with a missing or late client changes w but no delta_i, since otherwise their sum would not stay
+zero. A client that has missed broadcasts has to know whether its last round changed the delta_i: so
+the message has a turn, a number that changes whenever Delta does.
 
 Round t stands for the model after aggregation.
 """
@@ -51,7 +52,7 @@ class FedCom(LocalSteps[Memory]):
     combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Progress)
     source: ClassVar[str] = f"{SOURCE}, algorithm 1"
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
 
     server_rate: float = Field(default=1.0, gt=0, description="gamma, the server's step size")
 
@@ -118,7 +119,7 @@ class Tracker:
     turn: float = 0.0
 
     def after(self, message: Tracked, steps: int) -> Array:
-        """Return delta_i after receiving `message`: it changes if the last own Delta_i counted."""
+        """Return delta_i after a message; it changes if the client's last Delta_i was counted."""
         if float(message.turn.values) == self.turn:
             return self.delta
         return self.delta + (self.own - message.delta.values) / steps
@@ -158,8 +159,8 @@ class FedComGate(FedCom[Tracker]):
         """Run the server of FedCOMGATE."""
         w, delta, turn = server.initial, np.zeros_like(server.initial), 0.0
         while True:
-            said = server.pack(delta, field="delta"), server.pack(np.array(turn))
-            replies = await server.exchange(Tracked(server.pack(w), *said))
+            tracking = server.pack(delta, field="delta"), server.pack(np.array(turn))
+            replies = await server.exchange(Tracked(server.pack(w), *tracking))
             replies = of_this_round(server, replies)
             if replies:
                 step = mean(server, replies, "delta")

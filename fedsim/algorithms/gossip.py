@@ -1,4 +1,8 @@
-"""Gossip: peers that average their vectors with their neighbours', alone or while they descend.
+"""Gossip: peers average their vectors with their neighbours', with or without gradient steps.
+
+W is the mixing matrix, a the step size, and x and g are the nodes' vectors and gradients, one per
+row. Averaging alone is x <- W x; D-PSGD is x <- W x - a g; DFedAvg is x <- W z, where z are the
+models after K local steps from x.
 
 Averaging alone: Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control
 Letters 2004. D-PSGD: Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms
@@ -21,20 +25,20 @@ from fedsim.core.ports import Array, Meaning, Message, Node, PairNode
 
 
 class SendsPeerModels(PeerAlgorithm):
-    """A method whose nodes send vectors that replace what their neighbours have."""
+    """A method whose nodes send vectors that replace the ones sent before."""
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (Model,)
 
     async def mix_models(self, node: Node, x: Array) -> Array:
-        """Exchange a vector, shape (d,), with the neighbours, and return the mixed one."""
+        """Exchange a vector, shape (d,), with the neighbours; return the weighted mean."""
         replies = await node.exchange(Model(node.pack(x)))
         return mix(node, x, [(reply.client, reply.message.w.values) for reply in replies])
 
 
 class Descends(PeerAlgorithm):
-    """A method whose nodes take stochastic gradients of their own losses."""
+    """A method whose nodes compute stochastic gradients of their own losses."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
 
@@ -57,10 +61,10 @@ class Descends(PeerAlgorithm):
 
 
 class Gossip(DrawnStart, SendsPeerModels):
-    """Averaging alone: every node mixes its vector with its neighbours', which are drawn.
+    """Averaging alone: nodes draw random vectors, and mix them with their neighbours'.
 
-    The distance of the nodes to their mean, `consensus`, falls by the second eigenvalue of the
-    mixing matrix an exchange in the long run, and never by less.
+    Every exchange multiplies the distance of the nodes to their mean, the column `consensus`, by at
+    most the second largest eigenvalue of the mixing matrix, and in the long run by about that.
     """
 
     kind: Literal["gossip"] = "gossip"
@@ -80,15 +84,15 @@ class Gossip(DrawnStart, SendsPeerModels):
 
 
 class DPSGD(Descends, SendsPeerModels):
-    """Decentralised parallel SGD: every node mixes its model with its neighbours' and steps.
+    """Decentralised parallel SGD: a node mixes its model with its neighbours', and takes a step.
 
-    Its f_i is M w_i f_i, so that the mean over the nodes is F. With a constant step size the models
-    end near the optimum and near one another, the nearer the shorter the step. It needs a doubly
-    stochastic W, so that mixing preserves the mean of the models. In place of a model that has not
-    arrived, because its sender has left or is late, a node uses its own: its row of W still adds up
-    to 1. For a neighbour that has left for good, a symmetric W stays symmetric among the others. If
-    only one of two neighbours has received the other's model, the column does not add up to 1 in
-    that round, and mixing changes the mean.
+    The paper's f_i is M w_i f_i here, so that the mean over the nodes is F. With a constant step
+    size the models end near the optimum and near one another; a shorter step brings them nearer. It
+    needs a doubly stochastic W, so that mixing preserves the mean of the models. If a model has not
+    arrived, because its sender has left or is late, a node uses its own model instead, so that its
+    row of W still adds up to 1. After a node has left for good, a symmetric W stays symmetric among
+    the others. If only one of two neighbours has received the other's model, a column of W does not
+    add up to 1 in that round, and mixing changes the mean.
     """
 
     kind: Literal["d-psgd"] = "d-psgd"

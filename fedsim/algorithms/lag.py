@@ -8,12 +8,12 @@ worker evaluates its gradient and decides; under LAG-PS the server bounds the in
 sends the model only to the workers whose bound exceeds the trigger. L_m is the constant of the
 weighted loss w_m f_m, which is the paper's f_m.
 
-The trigger takes D = 10 steps of the model, which there are from round D + 1 on. In the first D
-rounds nothing is left out: under LAG-WK a worker transmits its innovation until it has received
-D + 1 models, and under LAG-PS the server sends the model to all workers in rounds 1 to D. These
-rounds are those of gradient descent. A worker that missed models counts those that it has received;
-each step between two of them counts as their mean. `lag`, the baseline of the CHB paper, takes one
-step, which is zero in round 1: there a worker transmits unless its gradient is zero.
+The trigger needs D = 10 steps of the model, so it applies from round D + 1 on. In the first D
+rounds nothing is left out, and the method is gradient descent: under LAG-WK a worker transmits its
+innovation until it has received D + 1 models, and under LAG-PS the server sends the model to all
+workers in rounds 1 to D. A worker that missed models counts those that it has received; each step
+between two of them counts as their mean. The trigger of `lag`, the baseline of the CHB paper, has
+one step, which is zero in round 1: there a worker transmits unless its gradient is zero.
 """
 
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ class LagWorker(GradientDescent):
     """LAG-WK: a worker compares its innovation with the latest D steps of the model."""
 
     kind: Literal["lag-wk"] = "lag-wk"  # type: ignore[assignment]
-    source: ClassVar[str] = LAG
+    source: ClassVar[str] = LAG + ", LAG-WK"
     window: ClassVar[int] = DEPTH
 
     xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")
     _area: float = PrivateAttr(default=1.0)
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy with its step size and alpha^2 M^2.
+        """Return a copy with the numbers of its step size and of alpha^2 M^2.
 
         Raises:
             ParameterError: the latter is out of the range of float64.
@@ -73,6 +73,7 @@ class LagServer(LagWorker):
     """LAG-PS: the server sends only to workers whose gradient may have changed enough."""
 
     kind: Literal["lag-ps"] = "lag-ps"  # type: ignore[assignment]
+    source: ClassVar[str] = LAG + ", LAG-PS"
     asks_all: ClassVar[bool] = False
     handles_rows: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Base classes of methods with local steps: batches, local gradients, averages, messages."""
+"""Local stochastic gradient steps: batches, base classes, means of replies, and messages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
+from fedsim.algorithms.base import Algorithm, IncrementVariant, Memory, StepSize
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import (
     Array,
@@ -42,13 +42,15 @@ Minibatches: TypeAlias = NDArray[np.intp] | Sequence[NDArray[np.intp] | None]
 """Minibatches as an `Oracle` draws them."""
 
 WorkOn: TypeAlias = Callable[[Minibatches], Work]
-"""Describes work on minibatches; each is one piece of the work."""
+"""A function that describes work on minibatches; each minibatch is one piece of the work."""
 
 LARGEST = 2.0**62
 """The largest batch, in samples: more than any client has."""
 
 LONGEST_GROWTH = 700.0
 """The largest log(1/ratio^t) whose power we compute: float64 overflows at exp(709.8)."""
+
+StepCount = Field(default=1, ge=1, description="K, local steps per round")
 
 Batch = Field(
     default=None,
@@ -128,7 +130,7 @@ def local_steps(
 async def drawn_work(
     client: Client, draw: Callable[[int], Minibatches], count: int, each: int, work: WorkOn
 ) -> Array:
-    """Compute work on drawn minibatches; if it is cancelled, return the draws of unbegun steps.
+    """Compute work on drawn minibatches; if it is cancelled, undo the draws of steps not begun.
 
     Args:
         client: the client that computes.
@@ -155,26 +157,13 @@ async def drawn_work(
         raise
 
 
-class LocalGradients(Algorithm[Memory]):
-    """A method whose clients compute K stochastic gradients in every round, one by one."""
-
-    local_steps: int = Field(default=1, ge=1, description="K, local steps per round")
-    batch: GrowingBatch | PositiveInt | None = Batch
-
-    def samples_per_round(self, rows: int) -> float:
-        """Return the number of samples of the local steps."""
-        return float(self.local_steps * draw_count(self.batch, rows))
-
-    def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a stochastic gradient of the client's loss at `w`."""
-        return stochastic_gradient(client, w, self.batch)
-
-
-class LocalSteps(LocalGradients[Memory]):
+class LocalSteps(Algorithm[Memory]):
     """A method whose clients take K local stochastic gradient steps in every round."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     step_size: StepSize = Field(
         description="the clients' step size: a number, or a multiple of 1/L_max, L_max the largest"
         ' smoothness constant of a client\'s loss ("1/L_max"), or of 1/L'
@@ -184,6 +173,14 @@ class LocalSteps(LocalGradients[Memory]):
     def eta(self) -> float:
         """The clients' step size as a number, after `configure`."""
         return float(self.step_size)
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the local steps."""
+        return float(self.local_steps * draw_count(self.batch, rows))
+
+    def gradient(self, client: Client, w: Array) -> Work:
+        """Describe a stochastic gradient of the client's loss at `w`."""
+        return stochastic_gradient(client, w, self.batch)
 
 
 def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:
@@ -224,7 +221,7 @@ _ROUNDING = 1e-12
 def ratio(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the mean of a message field, with the `coefficients` scaled to add up to 1.
 
-    Use it for a number that multiplies a `mean`: if all clients send the same one, the result is
+    Use it for a number that multiplies a `mean`: if all clients send the same number, the result is
     that number.
     """
     coefficients = server.coefficients(replies)
@@ -258,8 +255,8 @@ def sum_of_all(
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the sum of p_i times a message field, over the replies in their order.
 
-    Unlike `mean` and `sum_of_all`, it is no estimate: the terms are changes of a sum over all
-    clients, and the server keeps the terms of the clients that did not reply.
+    Unlike `mean` and `sum_of_all`, it does not stand for clients that did not reply. Use it for
+    changes of a sum over all clients, in which the server keeps the terms of these clients.
     """
     added = np.zeros_like(server.initial)
     for reply in replies:
@@ -278,7 +275,7 @@ def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
 # and an asynchronous server can add it whenever it arrives. If it is a jump to a minimum, two
 # differences from the same start overshoot it, so such a method needs rounds.
 
-_Says = Callable[[Payload], Message]
+_MakeMessage = Callable[[Payload], Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,21 +304,21 @@ class SendsModels(Algorithm):
         """The meaning of clients' vectors: models replace, differences are added."""
         return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
 
-    def adding_up(self) -> AddingUp:
+    def increment_variant(self) -> IncrementVariant:
         """Return the method whose clients send differences."""
         other = self.model_copy(update={"sends": "differences"})
-        return AddingUp("sends: differences", other)
+        return IncrementVariant("sends: differences", other)
 
     def result_message(
-        self, client: Client, ends: Array, start: Array, kind: _Says, known: Structure
+        self, client: Client, ends: Array, start: Array, kind: _MakeMessage, known: Structure
     ) -> Message:
         """Return a client's message.
 
         Args:
             client: the sender.
-            ends: the result of its steps, shape (d,).
+            ends: the vector after its local steps, shape (d,).
             start: the received vector, shape (d,).
-            kind: creates the message with the result.
+            kind: creates the message from the packed result.
             known: the structure of `ends`, and of the difference.
         """
         if self.sends == "differences":
@@ -332,8 +329,8 @@ class SendsModels(Algorithm):
         """Return the mean of the clients' results, shape (d,); `w` if no reply counts.
 
         Args:
-            server: with an open round.
-            replies: to this round, and late ones.
+            server: the server, in an open round.
+            replies: the replies to this round, and late ones.
             w: the server's current vector.
             field: the name of the message field that holds the clients' models.
         """

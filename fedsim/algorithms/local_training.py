@@ -10,9 +10,10 @@ from functools import partial
 from math import ceil
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
+import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import (
     GrowingBatch,
@@ -24,11 +25,12 @@ from fedsim.algorithms.local_steps import (
     draw_count,
     drawn_work,
     draws_nothing,
+    mean,
 )
 from fedsim.core.blocks.spec import as_written
 from fedsim.core.errors import DataError, ParameterError
 from fedsim.core.memory import format_size
-from fedsim.core.ports import Array, Client, Message, Payload, Work
+from fedsim.core.ports import Array, Client, Message, Payload, Reply, Server, Work
 from fedsim.core.text import quantity
 from fedsim.problems.optimizers import (
     COMPILED,
@@ -78,8 +80,8 @@ class StepPlan(NamedTuple):
         each: the number of steps per draw: 1, or the minibatches of a pass.
         shuffled: whether the draws are passes.
         number: the number of the round, from 1.
-        before, after: the numbers of steps before and after these, if they are a part of the
-            round's steps.
+        before, after: the numbers of steps of the round before and after those of the plan, if
+            the plan is for a part of the round.
     """
 
     size: int | None
@@ -118,8 +120,12 @@ def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str, precision: Precis
 
 
 class LocalUpdates(LocalSteps[Kept]):
-    """A method whose clients send the result of their local steps."""
+    """A method whose clients send the result of their local steps.
 
+    By default the server adds the weighted mean of the updates to its model, as under FedAvg.
+    """
+
+    combines: ClassVar[Combines] = "mean"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
 
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
@@ -180,7 +186,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if self.local_first is not None and self.optimizer and self.optimizer.whole:
             text = f"{self._optimizer_name} moves all parameters of a module"
             raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
-        if self.local and (self.personal or self.goes_on):
+        if self.local and (self.personal or self.computes_after_reply):
             text = f"clients of {self.kind} have whole models of their own"
             raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
         return self
@@ -240,7 +246,8 @@ class LocalUpdates(LocalSteps[Kept]):
     @property
     def takes_means(self) -> bool:
         """Whether the server's models are means of clients' models, with weights of at least 0."""
-        return False
+        cls = type(self)
+        return cls.serve is LocalUpdates.serve and cls.server_step is LocalUpdates.server_step
 
     def memory(self, initial: Array) -> Kept:
         """Return the memory of an optimizer whose state is kept; None for other clients."""
@@ -262,29 +269,33 @@ class LocalUpdates(LocalSteps[Kept]):
         return self.optimizer.moments * dimension + 1
 
     def kept_values(self, dimension: int) -> int:
-        """Return the same: the client keeps nothing else."""
+        """Return the size of the optimizer's state: the client keeps nothing else."""
         return self.kept_state(dimension)
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
         """Yield the number of steps in passes, and the cost of an optimizer."""
         if self.local_epochs is not None:
             steps = [self.plan(int(count), 1).steps for count in set(rows)]
             taken = f"{min(steps)}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
             drop = ", smaller last minibatches left out" if self.drop_last else ""
-            yield f"a round is {self.local_epochs} reshuffled passes: {taken} steps a client{drop}"
+            text = f"a round is {self.local_epochs} reshuffled passes: {taken} steps a client"
+            yield "clients", f"{text}{drop}"
         training = Training(self.optimizer or SGD(), (), self.clip_norm)
         if training.operations:
             cost = quantity(training.operations * dimension, "flop")
             text = f"a local step costs {cost} beside its gradient, {training.operations:g}"
-            yield f"{text} a value of the model for {self._rule_name}"
+            yield "clients", f"{text} a value of the model for {self._rule_name}"
         if self.optimizer and self.optimizer.moments:
             count = self.optimizer.moments * dimension
             kept = "kept in its memory" if self.optimizer_state == "kept" else "reset in each round"
-            yield (
+            text = (
                 f"the state of {self._optimizer_name} is {count} values at a client,"
                 f" {format_size(4 * count)} in float32, twice that in float64, {kept}"
                 " (optimizer_state)"
             )
+            yield "clients", text
 
     @property
     def _optimizer_name(self) -> str:
@@ -358,7 +369,7 @@ class LocalUpdates(LocalSteps[Kept]):
     async def _go_on(
         self, client: Client[Kept], plan: StepPlan, start: Array, kept: KeptOptimizer
     ) -> Array:
-        """Compute w_i with the optimizer's state of earlier rounds, and keep the new state."""
+        """Compute w_i from the optimizer's kept state, and keep the new state."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
         result = await self._work(client, plan, partial(_train, client, start, training))
         kept.state = pack_state(result[start.size :])
@@ -400,10 +411,10 @@ class LocalUpdates(LocalSteps[Kept]):
         work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
         # A subclass that overrides one of these methods may do more with the change than send it.
         sent = cls.handle is LocalUpdates.handle and cls.change is LocalUpdates.change
-        return work.as_sent() if sent and not self.goes_on else work
+        return work.as_sent() if sent and not self.computes_after_reply else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
-        """Compute the work on the minibatches of a round, after they are drawn."""
+        """Draw the minibatches of a round, and compute work on them."""
         oracle, size = client.oracle, plan.size
         if draws_nothing(oracle, size):
             return client.compute(work((None,) * plan.steps))
@@ -417,6 +428,28 @@ class LocalUpdates(LocalSteps[Kept]):
                     return client.compute(work(later))
             draw = partial(oracle.draws, batch=size, rng=client.rng)
         return drawn_work(client, draw, plan.draws, plan.each, work)
+
+    async def serve(self, server: Server) -> None:
+        """Run the server: send the model, and add `server_step` to it."""
+        w = server.initial
+        while True:
+            w = await self._next_model(server, w)
+            server.commit(w)
+
+    async def _next_model(self, server: Server, w: Array) -> Array:
+        """Return the model after a round.
+
+        As a function of its own it frees the replies before those of the next round arrive.
+        """
+        replies = await server.exchange(Model(server.pack(w)))
+        if not replies:
+            return w
+        step = self.server_step(server, replies)
+        return np.add(w, step, out=step)
+
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return what the server adds to its model, as a new array: the mean of the updates."""
+        return mean(server, replies, "delta")
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
@@ -445,7 +478,7 @@ def _train(client: Client, start: Array, training: Training, drawn: Minibatches)
 
 
 def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Return a concern if local steps are longer than the theory of local methods allows.
+    """Yield a concern if local steps are longer than the theory of local methods allows.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
     et al. 2020 require a fraction of 1/L_max that depends on the number of steps. Above 1/L_max

@@ -1,19 +1,19 @@
-"""MARINA: compressed differences of gradients, and full gradients now and then.
+"""MARINA: compressed differences of gradients, and full gradients in random rounds.
 
 Gorbunov, Burlachenko, Li, Richtarik, "MARINA: Faster Non-Convex Distributed Learning with
 Compression", ICML 2021 (Algorithms 1 and 4). Both minimise f = sum_i p_i f_i (the paper: p_i = 1/n)
-with an unbiased compressor Q. In every round a coin falls on 1 with probability p.
+with an unbiased compressor Q. In every round a coin is 1 with probability p.
 
 MARINA (Algorithm 1): if the coin is 1, g_i is the gradient of f_i at w, sent in full; otherwise,
 with w' the model of the previous round,
 
     g_i <- g_i + Q(grad f_i(w) - grad f_i(w')).    In both cases    w <- w - gamma sum_i p_i g_i.
 
-The server draws the coin, and the class of its message carries the result; the coin of round 1 is
-1. In a full round a client sends the difference to the g_i that the server has: the same number of
-bits, and the server stores the sum alone. A client that missed a round sends the difference to the
-last gradient that its messages account for, so that every g_i stays right. The theory assumes full
-participation, and so does this method; PP-MARINA is the one for samples of clients.
+The server draws the coin, and the class of its message shows the result; the coin of round 1 is 1.
+In a full round a client sends the difference between its gradient and g_i: this takes as many bits,
+and the server stores only the sum of the g_i. A client that missed a round sends the difference to
+the last gradient that its messages account for, so that every g_i stays right. The theory assumes
+full participation, and so does this method; PP-MARINA is for samples of clients.
 
 PP-MARINA (Algorithm 4): if the coin is 1, all clients send their gradients at w in full, and g is
 their mean; otherwise only a sample S of them sends differences:
@@ -25,9 +25,8 @@ gradient g estimates. In both cases w <- w - gamma g. A client does not have w' 
 sampled then, so the server sends it both; in the paper all clients receive every model. The paper
 draws its sample uniformly with replacement; here policies draw without, which adds no more noise.
 
-g belongs to one round and the next: a late reply to neither, and is not counted; in a full round
-with missing replies g is the mean over those received. A round without replies leaves w' and g
-unchanged.
+Only replies of the present round change g; late ones are not counted. In a full round with missing
+replies g is the mean over those received. A round without replies leaves w' and g unchanged.
 """
 
 from abc import abstractmethod
@@ -46,11 +45,11 @@ from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares, sum_of_all
 from fedsim.core.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
-# Full rounds by a coin: the base class of the methods of MARINA's family.
+# The base class of MARINA's family.
 #
-# The server draws a coin after every round. With probability p the next round is in full; otherwise
-# compressed differences are sent. With the default of p, full rounds cost about as much as all
-# others together.
+# After every round the server draws a coin. With probability p the next round is in full; otherwise
+# compressed differences are sent. With the default of p, the full rounds together cost about as
+# much as all others.
 
 
 def odds(otherwise: str) -> float | None:
@@ -61,7 +60,7 @@ def odds(otherwise: str) -> float | None:
 
 
 class FullRounds(Algorithm[Memory]):
-    """A method with full rounds at random."""
+    """A method with full rounds, which a coin chooses."""
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     probability: float | None = odds("the default is the method's own")
@@ -129,7 +128,7 @@ class Marina(FullRounds[MarinaState]):
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 1"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,
         "full": Meaning.EXACT,
@@ -226,7 +225,7 @@ class PPMarina(FullRounds):
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 4"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE, "full": Meaning.EXACT}
     downlink: ClassVar[Mapping[str, Meaning]] = {"w": Meaning.STATE, "before": Meaning.STATE}
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
@@ -238,13 +237,13 @@ class PPMarina(FullRounds):
 
     def usual(self, info: ProblemInfo) -> float:
         """Return the default of p, r/(M (1 + omega))."""
-        share = (info.asked or info.clients) / info.clients
+        share = (info.cohort_size or info.clients) / info.clients
         return min(share, 1.0) / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if the step is longer than that of theorem 4.1."""
         omega, gamma = info.uplink.constant, float(self.step_size)
-        p, r = self.p, info.asked or info.clients
+        p, r = self.p, info.cohort_size or info.clients
         root_mean_square = sqrt(info.shares @ info.client_smoothness() ** 2)
         noise = sqrt((1 - p) * (1 + omega) / (p * r))
 
@@ -283,7 +282,6 @@ class PPMarina(FullRounds):
         return await server.exchange(Pair(sent, server.pack(before, field="before")))
 
     def _estimate(self, server: Server, g: Array, replies: Sequence[Reply], full: bool) -> Array:  # noqa: FBT001
-        """Return the next g."""
         if full:
             return mean(server, replies, "g")
         return g + sum_of_all(server, replies, "d")

@@ -9,8 +9,8 @@ independently for each client:
     w_i^{t+1} = x^{t+1} with probability p, for all i at once,
     w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
 
-So the server sends each client a different message, or, by a coin, the same model to all. The first
-message carries the model in full, and so does the one after an abandoned round.
+So the server sends each client a different message, or, if the coin is 1, the same model to all.
+It also sends the model in full in the first round, and in the round after an abandoned one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class MarinaP(FullRounds[Own]):
         " Complexity for Nonconvex Distributed Optimization under Function Similarity,"
         " NeurIPS 2024, MARINA-P"
     )
-    unbiased_down: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("down",)
     downlink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,
         "full": Meaning.EXACT,
@@ -59,8 +59,8 @@ class MarinaP(FullRounds[Own]):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
     synchronous: ClassVar[str] = "one coin decides which message all clients are sent"
     full_participation: ClassVar[str] = (
-        "marina-p sends each the change since the previous round, which all must receive; use"
-        " participation: {kind: full}"
+        "marina-p sends each client the change since the previous round, which all must receive;"
+        " use participation: {kind: full}"
     )
 
     probability: float | None = odds(
@@ -72,7 +72,7 @@ class MarinaP(FullRounds[Own]):
         return 1 / (1 + info.downlink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield a concern if the step is longer than the errors of the clients' models allow.
+        """Yield a concern if the step is too long for the errors of the clients' models.
 
         With e_i = |w_i - x|^2, E e_i <= (1 - p) (e_i + omega |x^{t+1} - x^t|^2) from one round to
         the next, and |sum_i p_i (grad f_i(w_i) - grad f_i(x))|^2 <= sum_i p_i L_i^2 e_i; so
@@ -121,5 +121,4 @@ class MarinaP(FullRounds[Own]):
 
 
 def _in_full(server: Server, x: Array) -> Model:
-    """Return the message with the model in full."""
     return Model(server.pack(x, field="full"))

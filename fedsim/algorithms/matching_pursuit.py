@@ -1,4 +1,4 @@
-"""Federated gradient matching pursuit: clients estimate the support, then fit on it.
+"""Federated gradient matching pursuit: clients select atoms, then minimise their loss over them.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024
 (FedGradMP, algorithms 1 and 2). It minimises f = sum_m p_m f_m over the models A x with at
@@ -16,8 +16,8 @@ iterates of server and clients.
 Messages carry coefficients. Round t commits the model A x^{t+1}. If only some clients reply, their
 p_m are scaled to add up to 1. A reply after the end of its round is not counted, since it started
 from an older x^t. With `sends: differences` clients send x_m - x^t
-(`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms;
-adding two jumps from the same x^t overshoots, so this variant needs rounds, too.
+(`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms. Two
+jumps from the same x^t, added up, overshoot it, so this variant needs rounds, too.
 
 If the model is a matrix, such as that of softmax regression with one column per class, each column
 has its own tau atoms (section IV-D): tau and 2 tau above are numbers for each column.
@@ -28,12 +28,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PositiveInt, PrivateAttr
 
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
-from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
+from fedsim.algorithms.local_steps import (
+    Batch,
+    Change,
+    GrowingBatch,
+    SendsModels,
+    StepCount,
+    stochastic_gradient,
+)
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.core.ports import SPARSE, Array, Client, Message, Payload, Server
@@ -54,14 +61,15 @@ class Estimate(Message):
     x: Payload
 
 
-class FedGradMP(SendsModels, LocalGradients):
+class FedGradMP(SendsModels):
     """Federated gradient matching pursuit (FedGradMP)."""
 
     kind: Literal["fedgradmp"] = "fedgradmp"
     combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Coefficients, Estimate, Change)
     source: ClassVar[str] = (
-        "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024"
+        "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024,"
+        " algorithms 1 and 2"
     )
 
     synchronous: ClassVar[str] = (
@@ -69,6 +77,8 @@ class FedGradMP(SendsModels, LocalGradients):
         " model overshoots"
     )
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     sparsity: int = Field(ge=1, description="tau, atoms per model (per column of a matrix)")
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the selected atoms"
@@ -150,7 +160,7 @@ class FedGradMP(SendsModels, LocalGradients):
 
     async def _pursue(self, client: Client, x: Array) -> Array:
         atoms, oracle = self._atoms, client.oracle
-        work = self.gradient(client, atoms.model(x))
+        work = stochastic_gradient(client, atoms.model(x), self.batch)
         r = await client.compute(work.plus(atoms.operations(self.sparsity)))
         largest = atoms.largest(atoms.correlations(r), 2 * self.sparsity)
         merged = np.union1d(largest, np.flatnonzero(x))

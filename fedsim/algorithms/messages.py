@@ -1,4 +1,4 @@
-"""The message classes of a method, whose order gives their numbers on the wire."""
+"""The message classes of a method. Their order gives their numbers on the wire."""
 
 from collections.abc import Iterator
 from types import UnionType
@@ -8,7 +8,7 @@ from fedsim.core.ports import Beacon, Message
 
 
 class Speaker(Protocol):
-    """The attributes of a method used here; see `fedsim.algorithms.Algorithm`."""
+    """A method, as far as this module reads it; see `fedsim.algorithms.Algorithm`."""
 
     messages: ClassVar[tuple[type[Message], ...]]
 
@@ -94,7 +94,6 @@ def _name(kind: type[Message]) -> tuple[str, str]:
 
 
 def _classes(hint: object) -> Iterator[type[Message]]:
-    """Yield the message classes in an annotation."""
     if get_origin(hint) in (Union, UnionType):
         for part in get_args(hint):
             yield from _classes(part)

@@ -1,6 +1,7 @@
-"""Peers that meet in pairs, each at a time of its own: random gossip and AD-PSGD.
+"""Peers that exchange in pairs, without rounds: random gossip and AD-PSGD.
 
-There are no rounds: a node that is done goes on, whatever the others do. Boyd, Ghosh, Prabhakar,
+A node does not wait for the others. It sends its model x_i to a random neighbour j, an offer, and
+both take (x_i + x_j)/2. AD-PSGD also takes steps x_i <- x_i - gamma g_i. Boyd, Ghosh, Prabhakar,
 Shah, "Randomized Gossip Algorithms", IEEE Trans. Inf. Theory 2006. Lian, Zhang, Zhang, Liu,
 "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018.
 """
@@ -20,20 +21,20 @@ from fedsim.physics.overlay import Need
 
 @dataclass(frozen=True, slots=True)
 class Offer(Message):
-    """To a neighbour: the model of the node that asks for an average, shape (d,)."""
+    """To a neighbour: the model of the node that wants to average, shape (d,)."""
 
     x: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class Counteroffer(Message):
-    """Back from it: its model as it was before it took the average, shape (d,)."""
+    """The neighbour's answer: its model before it took the average, shape (d,)."""
 
     x: Payload
 
 
 class PairwiseAlgorithm(PeerAlgorithm):
-    """A method of peers that meet in pairs: every node runs `live`, and answers offers.
+    """A method of peers that exchange in pairs: every node runs `live`, and answers offers.
 
     It needs a connected graph of undirected edges, and no weights: neighbours are chosen with
     equal probability.
@@ -43,20 +44,20 @@ class PairwiseAlgorithm(PeerAlgorithm):
     weighs: ClassVar[bool] = False
 
     @abstractmethod
-    async def live(self, node: PairNode) -> None:  # type: ignore[override]  # of another world
-        """Run a node: contacts with its neighbours and commits, until a stop rule applies."""
+    async def live(self, node: PairNode) -> None:  # type: ignore[override]  # it has no rounds
+        """Run a node: contact neighbours and commit models, until a stop rule applies."""
 
     @abstractmethod
     def answer(self, node: PairNode, offer: Reply) -> Message:
-        """Answer an offer at a node that is free, at once; it may change `node.model`."""
+        """Answer an offer at once, at a node that is free; this may change `node.model`."""
 
 
 class AveragesPairs(PairwiseAlgorithm):
-    """A method whose nodes replace their models by the mean of two.
+    """A method in which two nodes replace their models by the mean of the two.
 
-    The one that offers has its model preserved until the answer is there; so the mean of all models
-    is that of before once an exchange is over. It is not while one is on its way, and stays another
-    one if an answer is lost, or its receiver leaves. Models are sent uncompressed.
+    The model of the node that offers does not change until the answer has arrived. So an exchange
+    preserves the mean of all models once it is over, but not while the answer is on its way. If the
+    answer is lost, or its receiver leaves, the mean stays changed. Models are sent uncompressed.
     """
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
@@ -64,25 +65,25 @@ class AveragesPairs(PairwiseAlgorithm):
     messages: ClassVar[tuple[type[Message], ...]] = (Offer, Counteroffer)
 
     def answer(self, node: PairNode, offer: Reply) -> Counteroffer:
-        """Take the average with a model that is offered, and answer with the one before."""
+        """Take the average with an offered model, and answer with the model before it."""
         answer = Counteroffer(node.pack(node.model))
         node.model = (node.model + offer.message.x.values) / 2
         return answer
 
     async def average(self, node: PairNode) -> Array | None:
-        """Return the average with a random neighbour, shape (d,); None where it has refused."""
+        """Return the average with a random neighbour, shape (d,); None if it has refused."""
         neighbour = node.neighbours[int(node.rng.integers(len(node.neighbours)))]
         reply = await node.contact(neighbour, Offer(node.pack(node.model)))
         return None if reply is None else (node.model + reply.message.x.values) / 2
 
 
 class PairwiseGossip(DrawnStart, AveragesPairs):
-    """Random pairwise gossip: a node wakes at random, and averages with a random neighbour.
+    """Random pairwise gossip: a node wakes at random times, and averages with a random neighbour.
 
-    The clock of a node ticks as a Poisson process. Where exchanges take no time, the expected
-    squared distance of the drawn vectors to their mean falls at least by the second eigenvalue of
-    E[W] an exchange, W the matrix of an exchange; on a complete graph by exactly that, 1 - 1/(M -
-    1). A tick while the node is busy is void, and so is one whose offer is refused.
+    The clock of a node ticks as a Poisson process. If exchanges take no time, every exchange
+    multiplies the expected squared distance of the vectors to their mean by at most the second
+    largest eigenvalue of E[W], where W is the matrix of an exchange; on a complete graph by exactly
+    this, 1 - 1/(M - 1). A tick has no effect if the node is busy, or if its offer is refused.
     """
 
     kind: Literal["pairwise-gossip"] = "pairwise-gossip"
@@ -102,11 +103,11 @@ class PairwiseGossip(DrawnStart, AveragesPairs):
 
 
 class ADPSGD(Descends, AveragesPairs):
-    """AD-PSGD: a node computes a gradient, averages with a random neighbour, and then steps.
+    """AD-PSGD: a node computes a gradient, averages with a random neighbour, and takes a step.
 
-    The gradient is that at the model which the node had when it began to compute; others may have
-    averaged with it since. A node whose offer is refused, or which has no neighbours any more,
-    steps without an average. So no node waits for a slow one but while that is in an exchange.
+    The gradient is at the model that the node had when the computation began; others may have
+    averaged with the node since. If its offer is refused, or if all its neighbours have left, the
+    node takes the step without an average. So a node waits for a slow one only during an exchange.
     """
 
     kind: Literal["ad-psgd"] = "ad-psgd"

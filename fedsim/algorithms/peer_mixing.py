@@ -1,8 +1,9 @@
 """Methods of peers: their base class, mixing, copies that advance by differences, and triggers.
 
-A mixing step replaces a node's vector by a weighted mean of its own and its senders'. Where vectors
-are compressed, a node sends the difference to a copy of its vector that its neighbours have, too,
-and mixes with the copies. A node with a trigger sends only if its vector has moved far enough.
+A mixing step replaces a node's vector by a weighted mean of its own vector and those of its
+senders. If vectors are compressed, a node sends the difference to a copy of its vector that its
+neighbours have, too, and mixes the copies. A node with a trigger sends only if its vector has moved
+far enough.
 """
 
 from abc import abstractmethod
@@ -22,31 +23,32 @@ from fedsim.physics.overlay import Need
 class PeerAlgorithm(Algorithm):
     """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
 
-    It needs a network with `peers`. Messages of nodes are packed by `uplink`. A node that fails has
-    left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
+    It needs a network with `peers`. The meaning of a node's vectors is that of `uplink`. A node
+    that fails leaves for good: its coroutine is cancelled at an `await`, and its neighbours
+    continue without it.
     """
 
     weighs_losses: ClassVar[bool] = True
 
     needs: ClassVar[Need] = "doubly-stochastic"
-    """The mixing matrix that its theory needs; another one is refused."""
+    """The kind of mixing matrix that its theory needs; others are refused."""
 
     graph_may_change: ClassVar[bool] = False
-    """Whether its theory covers graphs that change from exchange to exchange, and `live` reads
+    """Whether its theory covers graphs that change from exchange to exchange. `live` then reads the
     neighbours and weights of an exchange only after it."""
 
     lives_rows: ClassVar[bool] = False
-    """Whether `live` computes entry by entry, from its messages and the node's loss alone, and does
-    the same in every round: then it may run once for many nodes, whose vectors are rows (n, d)."""
+    """Whether `live` may run once for many nodes, whose vectors are rows of an array (n, d). It
+    computes entry by entry, reads only messages and the node's loss, and all rounds are alike."""
 
     weighs: ClassVar[bool] = True
-    """Whether it reads the weights of the mixing matrix; else `network.mixing` is refused."""
+    """Whether it reads the weights of the mixing matrix; otherwise `network.mixing` is refused."""
 
     def start(self, initial: Array, rng: np.random.Generator) -> Array:
         """Return the vector that a node begins with; most methods take the initial model.
 
-        Round 0 has the mean and the distance of these vectors, so a method whose `live` draws one
-        draws it here.
+        A method with random initial vectors draws them here, not in `live`, because round 0 reports
+        the mean of these vectors and their distance to it.
 
         Args:
             initial: the initial model, shape (d,), or a row for each of many nodes, (n, d).
@@ -56,7 +58,7 @@ class PeerAlgorithm(Algorithm):
 
     @abstractmethod
     async def live(self, node: Node) -> None:
-        """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
+        """Run a node: exchange with its neighbours and commit models, until a stop rule applies."""
 
     async def serve(self, server: Server) -> Never:
         """Not available: there is no server."""
@@ -67,11 +69,11 @@ class PeerAlgorithm(Algorithm):
         raise TypeError(f"{self.kind} is a method of peers: no server sends it a message")
 
 
-# What they share.
+# Parts of several methods of peers.
 
 
 class DrawnStart(PeerAlgorithm):
-    """A method that averages vectors, which nodes draw around the initial model."""
+    """A method that averages random vectors, which nodes draw around the initial model."""
 
     spread: float = Field(
         default=1.0,
@@ -85,12 +87,12 @@ class DrawnStart(PeerAlgorithm):
 
 
 def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Array:
-    """Return a node's row of W x: its vector and the received ones, with their weights.
+    """Return a node's row of W x: the weighted mean of its vector and the received ones.
 
-    For one that has not arrived its own vector stands, so that the weights still add up to 1.
+    Its own vector replaces one that has not arrived, so that the weights still add up to 1.
 
     Args:
-        node: has the weights, whose row adds up to 1 with its own.
+        node: the node, which has the weights.
         x: its vector, shape (d,).
         received: the senders and their vectors.
     """
@@ -103,14 +105,14 @@ def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Arr
 
 
 class Copies:
-    """A node's copy of its own vector, which its neighbours have too, and its copies of theirs.
+    """A node's copies of its own vector, which its neighbours have, too, and of its senders'.
 
-    All start at the initial model, and advance by the differences that are sent. So a compressor
-    loses nothing for good: the next difference contains its error.
+    All start at the initial model, and advance by the differences that are sent. So a compression
+    error is not permanent: the next difference contains it.
 
     Attributes:
         own: the copy of the node's vector, shape (d,).
-        others: of its senders' vectors, by number.
+        others: the copies of its senders' vectors, by sender.
     """
 
     __slots__ = ("_node", "others", "own")
@@ -121,7 +123,7 @@ class Copies:
         self.others: dict[ClientId, Array] = dict.fromkeys(node.senders, node.initial)
 
     def advance(self, x: Array) -> Payload:
-        """Return the payload of the difference of a vector to its copy, by which that advances."""
+        """Advance the node's own copy towards a vector, and return the payload that does so."""
         payload = self._node.pack(x - self.own)
         self.own = self.own + payload.values
         return payload
@@ -131,7 +133,7 @@ class Copies:
         self.others[sender] = self.others[sender] + difference
 
     def pull(self) -> Array:
-        """Return sum_j w_ij (copy of j - own copy), over the senders that are left, shape (d,)."""
+        """Return sum_j w_ij (copy of j - own copy) over the present senders, shape (d,)."""
         total = np.zeros_like(self.own)
         for sender in self._node.senders:
             total = total + self._node.weights[sender] * (self.others[sender] - self.own)
@@ -141,9 +143,3 @@ class Copies:
 def fires(x: Array, copy: Array, threshold: float) -> bool:
     """Return whether a vector has moved further than a threshold from what neighbours have."""
     return bool(np.linalg.norm(x - copy) > threshold)
-
-
-class SymmetricMixing(PeerAlgorithm):
-    """A method whose theory has a symmetric mixing matrix, of a graph of undirected edges."""
-
-    needs = "symmetric"

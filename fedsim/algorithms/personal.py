@@ -1,52 +1,53 @@
 """Personal models: each client trains a model of its own beside the server's.
 
 Ditto: Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through Personalization",
-ICML 2021 (Algorithm 1). The server's model w is that of FedAvg. Beside it client i moves its own
-v_i by steps on f_i + lambda/2 |. - w|^2, with the w that it received:
+ICML 2021 (Algorithm 1). The server's model w is that of FedAvg. Beside it, client i moves its own
+model v_i by steps on f_i + lambda/2 |. - w|^2, where w is the received model:
 
     v_i <- v_i - eta_p (g_i(v_i) + lambda (v_i - w)).
 
 pFedMe: T Dinh, Tran, Nguyen, "Personalized Federated Learning with Moreau Envelopes", NeurIPS 2020
-(Algorithm 1). In each of R local steps client i draws a minibatch, approximates the minimiser of
-f_i + lambda/2 |. - w_i|^2 on it by K gradient steps from w_i, which the paper leaves open, and
-moves its copy w_i of the model towards it; the server moves to the mean by a share beta:
+(Algorithm 1). In each of R local steps client i draws a minibatch. On this minibatch it
+approximates the minimiser theta_i of f_i + lambda/2 |. - w_i|^2 by K gradient steps from w_i (the
+paper leaves the solver open), and moves its copy w_i of the model towards theta_i. The server moves
+its model towards the mean of the w_i by a share beta:
 
     theta_i <- theta_i - alpha (g_i(theta_i) + lambda (theta_i - w_i)),  K times,
     w_i <- w_i - eta lambda (w_i - theta_i),   w <- (1 - beta) w + beta sum_i p_i w_i.
 
-Its own model is the last theta_i. The paper weights the clients of a round alike (`weights:
-equal`).
+The client's own model is the last theta_i. The paper weights the clients of a round equally
+(`weights: equal`).
 
-APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1), with a
-share alpha that is fixed, or each client's own. Client i mixes m_i = alpha v_i + (1 - alpha) w_i,
-and steps on both of its parts with the same minibatch:
+APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1). The
+share alpha is fixed, or adapted by each client. Client i has a mixture of two models,
+m_i = alpha v_i + (1 - alpha) w_i, and takes steps on both with the same minibatch:
 
     w_i <- w_i - eta g_i(w_i),   v_i <- v_i - eta alpha g_i(m_i),
 
-where alpha g_i(m_i) is the gradient of f_i(m_i) in v_i. Its own model is m_i after the last step;
-w_i is averaged as under FedAvg. With `alpha_rate`, each step moves alpha_i, too (equation 10), by
-the gradient of f_i(m_i) in alpha at the models before the step, and keeps it within 0 and 1:
+where alpha g_i(m_i) is the gradient of f_i(m_i) with respect to v_i. The client's own model is m_i
+after the last step; w_i is averaged as under FedAvg. With `alpha_rate`, each step also moves
+alpha_i (equation 10) by the gradient of f_i(m_i) with respect to alpha at the models before the
+step, and keeps it within 0 and 1:
 
     alpha_i <- alpha_i - eta_alpha <v_i - w_i, g_i(m_i)>.
 
-The authors' program takes this step in the first local step of a round alone, with 0.02 alpha added
-to the gradient; the paper has neither.
+The authors' program moves alpha_i only in the first local step of a round, and adds 0.02 alpha to
+the gradient; the paper has neither.
 
-All models begin at the server's initial one. Only w travels.
+In all three methods every model begins at the server's initial model, and only w is sent.
 """
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
-from fedsim.algorithms.averaging import FedAvg
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Minibatches, Model, batch_size, draw_count, mean
-from fedsim.algorithms.local_training import KeptOptimizer, StepPlan, Update
-from fedsim.core.ports import Array, Client, Server, Work
+from fedsim.algorithms.local_training import KeptOptimizer, LocalUpdates, StepPlan, Update
+from fedsim.core.ports import Array, Client, Reply, Server, Work
 from fedsim.problems import kernels
 from fedsim.problems.optimizers import SGD, GivenOptimizer, Training
 
@@ -58,7 +59,7 @@ class OwnModel(KeptOptimizer):
         own: its own model, shape (d,).
         v: under APFL, the client's part of the mixture that is its own model, shape (d,).
         share: under APFL, alpha_i, the share of v in the mixture; None before the first round.
-        state: see `KeptOptimizer`; the state is that of the steps on the server's model.
+        state: see `KeptOptimizer`; of the optimizer whose steps are on the server's model.
     """
 
     __slots__ = ("own", "share", "v")
@@ -69,8 +70,8 @@ class OwnModel(KeptOptimizer):
         self.share: float | None = None
 
 
-class PersonalModels(FedAvg):
-    """Federated averaging by clients that have models of their own."""
+class PersonalModels(LocalUpdates):
+    """A method of averaging whose clients also have a model of their own."""
 
     handles_rows: ClassVar[bool] = False
 
@@ -93,51 +94,50 @@ class PersonalModels(FedAvg):
         return own
 
     def kept_values(self, dimension: int) -> int:
-        """Return the numbers of its own model, and of its optimizer's state."""
+        """Return the size of the client's own model and of its optimizer's state."""
         return super().kept_values(dimension) + dimension
 
 
-class Proximal(PersonalModels):
-    """A method whose clients' own models are held near the server's by lambda."""
+# Ditto and pFedMe hold a client's own model near the server's.
 
-    mu: float = Field(
-        default=1.0, gt=0, description="lambda, of lambda/2 |. - w|^2 for a client's own model"
-    )
-    personal_steps: PositiveInt = Field(
-        default=1, description="K, the steps on a client's own model"
-    )
-
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
-        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
-
-    def _own_steps(
-        self,
-        client: Client[OwnModel],
-        start: Array,
-        drawn: Minibatches,
-        eta: float,
-        anchor: Array | None = None,
-    ) -> Work:
-        """Describe steps on f_i + lambda/2 |. - a|^2; the anchor a is the start by default."""
-        rule = self.optimizer or SGD()
-        rates = (eta,) * len(drawn)
-        training = Training(rule, rates, self.clip_norm, self.mu, anchor=anchor)
-        return client.oracle.optimizer_steps(start, drawn, training)
+_Pull = Field(
+    default=1.0, gt=0, description="lambda, of lambda/2 |. - w|^2 for a client's own model"
+)
+_OwnSteps = Field(default=1, description="K, the steps on a client's own model")
 
 
-class Ditto(Proximal):
+def _proximal_steps(
+    method: "Ditto | PFedMe",
+    client: Client[OwnModel],
+    start: Array,
+    drawn: Minibatches,
+    eta: float,
+    anchor: Array | None = None,
+) -> Work:
+    """Describe steps on f_i + lambda/2 |. - a|^2; the anchor a is the start by default."""
+    rule, rates = method.optimizer or SGD(), (eta,) * len(drawn)
+    training = Training(rule, rates, method.clip_norm, method.mu, anchor=anchor)
+    return client.oracle.optimizer_steps(start, drawn, training)
+
+
+class Ditto(PersonalModels):
     """Ditto: FedAvg, and a second model of each client that is pulled to the received one."""
 
-    kind: Literal["ditto"] = "ditto"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["ditto"] = "ditto"
     source: ClassVar[str] = (
         "Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through"
         " Personalization, ICML 2021, algorithm 1"
     )
 
+    mu: float = _Pull
+    personal_steps: PositiveInt = _OwnSteps
     personal_rate: float | None = Field(
         default=None, gt=0, description="eta_p, the step size of v_i; null: step_size"
     )
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
 
     def samples_per_round(self, rows: int) -> float:
         """Return the number of samples of the steps on both models."""
@@ -152,24 +152,26 @@ class Ditto(Proximal):
         return Update(client.pack(delta))
 
     def _personal(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
-        """Compute v_i after its steps."""
+        """Compute v_i after the steps of a round."""
         plan = StepPlan(batch_size(self.batch, client.round), self.personal_steps)
         eta = self.eta if self.personal_rate is None else self.personal_rate
         own = client.state.own
         return self._work(
-            client, plan, lambda drawn: self._own_steps(client, own, drawn, eta, anchor=w)
+            client, plan, lambda drawn: _proximal_steps(self, client, own, drawn, eta, anchor=w)
         )
 
 
-class PFedMe(Proximal):
+class PFedMe(PersonalModels):
     """pFedMe: the server's model follows minimisers near the clients' copies of it."""
 
-    kind: Literal["pfedme"] = "pfedme"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["pfedme"] = "pfedme"
     source: ClassVar[str] = (
         "T Dinh, Tran, Nguyen: Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020,"
         " algorithm 1"
     )
 
+    mu: float = _Pull
+    personal_steps: PositiveInt = _OwnSteps
     model_rate: float = Field(
         default=0.05, gt=0, description="eta, of w_i <- w_i - eta lambda (w_i - theta_i)"
     )
@@ -190,6 +192,10 @@ class PFedMe(Proximal):
             raise ValueError(f"optimizer_state: got kept, but {text}; take reset")
         return self
 
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
+
     def samples_per_round(self, rows: int) -> float:
         """Return the number of samples of all steps."""
         return self.personal_steps * super().samples_per_round(rows)
@@ -203,10 +209,9 @@ class PFedMe(Proximal):
         """
         return self.server_rate <= 1 and self.model_rate * self.mu <= 1
 
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round."""
-        replies = await server.exchange(Model(server.pack(w)))
-        return w + self.server_rate * mean(server, replies, "delta") if replies else w
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return beta times the mean of the updates."""
+        return self.server_rate * mean(server, replies, "delta")
 
     async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: move its copy of the model towards minimisers near it."""
@@ -218,11 +223,12 @@ class PFedMe(Proximal):
         return Update(client.pack(w - message.w.values))
 
     def _minimiser(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
-        """Compute theta_i on one minibatch."""
+        """Compute theta_i, the result of K steps on one minibatch."""
         plan = StepPlan(batch_size(self.batch, client.round), 1, self.personal_steps)
 
         def work(drawn: Minibatches) -> Work:
-            return self._own_steps(client, w, [drawn[0]] * self.personal_steps, self.eta)
+            own_steps = [drawn[0]] * self.personal_steps
+            return _proximal_steps(self, client, w, own_steps, self.eta)
 
         return self._work(client, plan, work)
 
@@ -230,7 +236,7 @@ class PFedMe(Proximal):
 class APFL(PersonalModels):
     """APFL: a client's own model is a mixture of one that stays and one that is averaged."""
 
-    kind: Literal["apfl"] = "apfl"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["apfl"] = "apfl"
     source: ClassVar[str] = (
         "Deng, Kamani, Mahdavi: Adaptive Personalized Federated Learning, 2020, algorithm 1 and"
         " equation 10"

@@ -1,7 +1,10 @@
-"""Push-sum: averages on directed graphs, whose nodes know their receivers alone.
+"""Push-sum: averages on directed graphs, whose nodes know only their receivers.
 
-Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003. Assran,
-Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
+Every node has a vector x_i and a mass m_i, 1 at first. With a column stochastic W, in which a
+sender chooses the shares of its receivers, an exchange is x <- W x, m <- W m, and x_i/m_i converges
+to the mean of all vectors. SGP also takes stochastic gradient steps at x_i/m_i. Kempe, Dobra,
+Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003. Assran, Loizou, Ballas,
+Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
 """
 
 from collections.abc import Mapping
@@ -18,19 +21,19 @@ from fedsim.physics.overlay import Need
 
 @dataclass(frozen=True, slots=True)
 class Pushed(Message):
-    """Between peers: a vector, shape (d,), and the mass that it stands for, a number."""
+    """Between peers: a vector, shape (d,), and its mass, a number."""
 
     x: Payload
     mass: Payload
 
 
 class PushesMass(PeerAlgorithm):
-    """A method whose nodes divide a vector and a mass among those that they send to.
+    """A method whose nodes divide a vector and a mass among their receivers and themselves.
 
-    It needs a column stochastic W of a strongly connected graph: a sender's shares add up to 1,
-    and so the sums over all nodes are preserved. A message that is lost or late takes its share of
-    both with it: the sums are no longer those of before, and the column `mass`, the nodes' mean
-    mass, falls below 1. The same holds for what is sent to a node that has left, and for its own.
+    It needs a column stochastic W of a strongly connected graph: a sender's shares add up to 1, so
+    that the sums over all nodes are preserved. The shares in a message that is lost or late are
+    missing from the sums, and the column `mass`, the nodes' mean mass, falls below 1. So are those
+    that are sent to a node that has left, and its own vector and mass.
     """
 
     needs: ClassVar[Need] = "column-stochastic"
@@ -52,7 +55,7 @@ class PushesMass(PeerAlgorithm):
 
 
 class PushSum(DrawnStart, PushesMass):
-    """Push-sum: the mean of vectors that are drawn, each a sum divided by its mass."""
+    """Push-sum: averaging of random vectors; a node's estimate is its vector over its mass."""
 
     kind: Literal["push-sum"] = "push-sum"
     source: ClassVar[str] = (
@@ -69,7 +72,7 @@ class PushSum(DrawnStart, PushesMass):
 
 
 class StochasticGradientPush(Descends, PushesMass):
-    """SGP: a stochastic gradient step at the node's mean, and then push-sum's division."""
+    """SGP: a stochastic gradient step at x_i/m_i, then an exchange of push-sum."""
 
     kind: Literal["sgp"] = "sgp"
     source: ClassVar[str] = (

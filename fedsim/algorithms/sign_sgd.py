@@ -1,19 +1,19 @@
 """signSGD with majority vote: one bit per coordinate on uplink and downlink.
 
 Bernstein, Wang, Azizzadenesheli, Anandkumar, "signSGD: Compressed Optimisation for Non-Convex
-Problems", ICML 2018 (Algorithm 3: signSGD with majority vote, by momentum Signum). Client i
-sends sign(m_i), m_i <- beta m_i + (1 - beta) g_i(w), and the step of every coordinate is the
-majority of the clients' votes:
+Problems", ICML 2018 (Algorithm 3: signSGD with majority vote; with momentum it is Signum). Client i
+sends sign(m_i), m_i <- beta m_i + (1 - beta) g_i(w), and the step of every coordinate has the sign
+of the majority of the clients:
 
     w <- w - delta sign(sum_i sign(m_i)).
 
 The server sends the vote alone, one bit per coordinate, if all clients have answered the previous
 round: each of them then has w and takes the same step as the server. Otherwise it sends the model,
-so that a client that was not sampled, was offline or whose reply was lost continues from the right
-one; so do the first round and the one after an abandoned round. The server continues
-from the model as it has sent it. A bit has no third value, so the sign of 0 and a tie are thrown by
-a coin. What answers an earlier round is not counted. A vote is a vote: clients are not weighted,
-and the objective reported is the problem's.
+so that a client that was not sampled, was offline or whose reply was lost continues from the
+server's model. It also sends the model in the first round, and in the round after an abandoned one.
+The server continues from the model as it has sent it. A bit has no third value, so a coin decides
+the sign of 0, and ties. A reply to an earlier round is not counted. All votes have equal weight,
+whatever `problem.weights` says; the reported objective has these weights.
 """
 
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ class SignSGD(Algorithm[Voter]):
         return Ballot(client.pack(signs(voter.m, client.rng), SIGNS))
 
     def step(self, w: Array, vote: Array) -> Array:
-        """Return w - delta vote, bit by bit the same at server and clients."""
+        """Return w - delta vote, the same bits at server and clients."""
         return w - float(self.step_size) * vote
 
 

@@ -68,7 +68,7 @@ class Solver(Spec):
 
 
 def _suits_newton(info: ProblemInfo) -> bool:
-    return info.hessian and not info.kinked
+    return info.hessian and not info.has_l1
 
 
 class Exact(Solver):
@@ -77,7 +77,7 @@ class Exact(Solver):
     kind: Literal["exact"] = "exact"
 
     def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
-        """Return this solver; see `Solver.configure`."""
+        """Return this solver, after a check that the losses are quadratic."""
         if not info.quadratic:
             newton = "newton, " if _suits_newton(info) else ""
             raise ParameterError(
@@ -88,7 +88,7 @@ class Exact(Solver):
         return super().configure(info, smoothness)
 
     async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
-        """Return the minimiser; see `Solver.minimise`."""
+        """Return the minimiser, by one Newton step."""
         return await client.compute(oracle.newton(c))
 
 
@@ -105,9 +105,9 @@ class Newton(Solver):
     steps: PositiveInt = Field(default=20, description="largest number of Newton steps")
 
     def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
-        """Return this solver; see `Solver.configure`."""
+        """Return this solver, after a check that the losses have a Hessian."""
         if not _suits_newton(info):
-            seen = "has an l1 term" if info.kinked else "does not provide its Hessian"
+            seen = "has an l1 term" if info.has_l1 else "does not provide its Hessian"
             raise ParameterError(
                 "solver.kind",
                 f"newton needs a loss with a Hessian and without l1, but {info.loss} {seen}; give "
@@ -116,11 +116,11 @@ class Newton(Solver):
         return super().configure(info, smoothness)
 
     def samples(self, rows: int) -> float:
-        """See `Solver.samples`."""
+        """Return the samples of all steps, each on all rows."""
         return float(self.steps * rows)
 
     async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
-        """Return an approximate minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser, shape (k,)."""
         value = await client.compute(oracle.value(c))
         for _ in range(self.steps):
             step = await client.compute(oracle.newton(c)) - c
@@ -187,11 +187,11 @@ class DescentSolver(_Certified):
     steps: PositiveInt = Field(default=100, description="largest number of steps")
 
     def samples(self, rows: int) -> float:
-        """See `Solver.samples`."""
+        """Return the samples of all steps, each on all rows."""
         return float(self.steps * rows)
 
     async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
-        """Return an approximate minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser, shape (k,)."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.steps):
             g = await client.compute(oracle.gradient(c))
@@ -220,11 +220,11 @@ class VarianceReduced(_Certified):
     inner: PositiveInt = Field(default=20, description="number of steps after each full gradient")
 
     def samples(self, rows: int) -> float:
-        """See `Solver.samples`."""
+        """Return the samples of all full gradients and of the steps after them."""
         return float(self.epochs * (rows + self.inner * self.batch))
 
     async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
-        """Return an approximate minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser, shape (k,)."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.epochs):
             start, g = c, await client.compute(oracle.gradient(c))
@@ -244,11 +244,11 @@ class StochasticDescent(_Stepping):
     steps: PositiveInt = Field(default=100, description="number of steps")
 
     def samples(self, rows: int) -> float:
-        """See `Solver.samples`."""
+        """Return the samples of all steps, each on a minibatch."""
         return float(self.steps * self.batch)
 
     async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
-        """Return an approximate minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser, shape (k,)."""
         for _ in range(self.steps):
             g = await client.compute(oracle.minibatch(c, self.batch, client.rng))
             c = c - float(self.step_size) * g

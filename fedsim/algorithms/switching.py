@@ -18,8 +18,8 @@ switching is the mean over the near-feasible rounds. The theorem is about that m
 near-feasible round, the last iterate is used in its place.
 
 The paper does not cover a compressed downlink or partial participation. If only some clients reply,
-their weights are scaled to add up to one; replies to an earlier round are not counted. This module
-also has the step size and the tolerance of the paper's theorem.
+their weights are scaled to add up to one; replies to an earlier round are not counted. The step
+size and the tolerance of the paper's theorem are in this module, too (`Theorem`).
 
 The gap of a round is f less the least f with g <= eps. A model that breaks the constraint may have
 a smaller f than that. So a round has reached a target only if its model is feasible, too: g exceeds
@@ -30,9 +30,9 @@ One exchange per round (`StaleFedSGM`): clients switch by the last known value o
 With w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
 together:
 
-    the server estimates g = sum_j p_j g_j by the last g_j received of each client, with the p_j of
-    clients that have sent one scaled to add up to one; s = s(g); client j computes g_j(w_t), and E
-    steps v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)); the server computes
+    the server estimates g = sum_j p_j g_j by the last g_j received from each client, with the p_j
+    of the clients that have sent one scaled to add up to one; s = s(g); client j computes g_j(w_t),
+    and E steps v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)); the server computes
     w_{t+1} = w_t - eta mean_j C((w_t - v)/eta).
 
 Such a round takes one latency, and replies of different rounds may be combined: late steps count,
@@ -147,7 +147,7 @@ def beyond(info: ProblemInfo) -> Iterator[Concern]:
     if info.downlink.kind != "exact":
         text = f"{theory} an exact downlink; this scenario compresses it"
         yield Concern("kind", f"{text} {WHERE}")
-    if info.asked is not None:
+    if info.cohort_size is not None:
         text = f"{theory} that all clients take part; this scenario samples them"
         yield Concern("kind", f"{text} {WHERE}")
     largest, equal = float(info.shares.max()), 1 / info.clients
@@ -191,7 +191,6 @@ class FedSGM(Algorithm[SwitchingState]):
         "Upadhyay, Moon, Hashemi: Switching Gradient Methods for Constrained Federated"
         " Optimization, 2025"
     )
-    constrained: ClassVar[bool] = True
     synchronous: ClassVar[str] = (
         "all clients of a round switch by one value; fedsgm-stale switches by the last known one"
     )
@@ -345,7 +344,7 @@ class FedSGM(Algorithm[SwitchingState]):
         return Progress(client.pack((w - v) / self.eta))
 
     async def _direction(self, client: Client, v: Array, s: float) -> Array:
-        """Return (1 - s) grad f_j(v) + s grad g_j(v); terms of weight 0 are not computed."""
+        """Compute (1 - s) grad f_j(v) + s grad g_j(v), without terms of weight 0."""
         direction = np.zeros_like(v)
         if s < 1:
             direction += (1 - s) * await client.compute(client.oracle.gradient(v))

@@ -3,8 +3,8 @@
 Tong, Liang, Ding, Zhu, Pan, Bi, "Federated Optimization of l0-norm Regularized Sparse Learning",
 Algorithms 2022, 15, 319: Fed-HT (algorithm 1), FedIter-HT (algorithm 2), and their baseline,
 Distributed-IHT (algorithm A1). All minimise f = sum_m p_m f_m over the models with at most tau
-nonzero entries. H_tau keeps the tau entries of largest magnitude, of equal ones those of lowest
-index:
+nonzero entries. H_tau keeps the tau entries of largest magnitude; among equal magnitudes it keeps
+those of lowest index:
 
     Distributed-IHT, Fed-HT:  w_m <- w_m - gamma g_m(w_m)            K times (once), from w^t
     FedIter-HT:               w_m <- H_tau(w_m - gamma g_m(w_m))     K times, from w^t
@@ -14,10 +14,10 @@ If the model is a matrix, such as that of softmax regression with one column per
 on each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those
 of FedIter-HT's clients.
 
-The mean is over models that started from the same w^t: a reply after the end of its round is not
+The mean is over models that started from the same w^t. A reply after the end of its round is not
 counted, since it would replace a newer model by an older one. With `sends: differences` clients
-send w_m - w^t, and the server computes H_tau(w^t + mean(w_m - w^t)): the same model, but late
-differences count, too, servers may be asynchronous, and compression may have feedback
+send w_m - w^t, and the server computes H_tau(w^t + mean(w_m - w^t)). This is the same model, but
+late differences count, too, the server may be asynchronous, and compression may have error feedback
 (`fedsim.algorithms.local_steps`).
 """
 
@@ -123,7 +123,7 @@ class FedHT(SendsModels, LocalSteps):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel, Change)
     handles_rows: ClassVar[bool] = True
     sampled: ClassVar[bool] = False
-    source: ClassVar[str] = TONG
+    source: ClassVar[str] = f"{TONG}, algorithm 1"
     known: ClassVar[Structure] = DENSE
     """The known structure of the model that a client sends."""
 
@@ -200,15 +200,16 @@ class FedIterHT(FedHT):
 
     kind: Literal["fediter-ht"] = "fediter-ht"  # type: ignore[assignment]
     handles_rows: ClassVar[bool] = False
+    source: ClassVar[str] = f"{TONG}, algorithm 2"
     known: ClassVar[Structure] = SPARSE
 
     @property
     def thresholds(self) -> int:
-        """One a local step, and the server's."""
+        """The number of thresholds of a model in a round: one per local step, and the server's."""
         return self.local_steps + 1
 
     def retain(self, w: Array) -> Array:
-        """Return H_tau(w)."""
+        """Return a client's model after a local step: H_tau(w)."""
         return self.threshold(w)
 
 
@@ -216,6 +217,7 @@ class DistributedIHT(FedHT):
     """Distributed-IHT: one stochastic gradient per client and round; Fed-HT with K = 1."""
 
     kind: Literal["distributed-iht"] = "distributed-iht"  # type: ignore[assignment]
+    source: ClassVar[str] = f"{TONG}, algorithm A1"
 
     local_steps: Literal[1] = Field(default=1, description="K, which is 1 for this method")
 

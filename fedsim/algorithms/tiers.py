@@ -1,15 +1,16 @@
-"""Methods in tiers: which ones gateways can run with clients, and a server with gateways.
+"""Methods in tiers: which methods gateways can run with clients, and a server with gateways.
 
 Liu, Zhang, Song, Letaief, "Client-Edge-Cloud Hierarchical Federated Learning", ICC 2020 (HierFAVG):
 after every kappa_1 local steps of clients a gateway averages their models, and after every kappa_2
-of these rounds the server averages the gateways' models. Here a gateway runs the server of a method
-(`Algorithm.serve`) with those below it, from the model that it has received and for kappa_2 rounds;
-and it is a client of another method (`Algorithm.handle`), whose local steps these rounds replace.
+of these rounds the server averages the gateways' models. Here a gateway runs the server of an inner
+method (`Algorithm.serve`) with the nodes below it, from the model that it has received and for
+kappa_2 rounds. It is also a client of an outer method (`Algorithm.handle`), whose local steps these
+rounds replace.
 
-So both are methods of averaging: their clients send the result of local steps. With those below,
-their server begins anew with each model from above, so no client may keep a state that belongs to
-the server's. Above, the local work must be replaceable, as it is for clients with programs of their
-own (`Algorithm.asks`).
+So both are methods of averaging, whose clients send the result of local steps. The server of the
+inner method starts again with each model from above, so its clients may not keep a state that
+belongs to the server's. The outer method must let other work replace the local steps, as it does
+for clients that run their own programs (`Algorithm.asks`).
 """
 
 from collections.abc import Mapping
@@ -28,11 +29,11 @@ FOR_CLIENTS = frozenset(LocalUpdates.model_fields)
 """The keys of clients' local steps."""
 
 _STEP: Mapping[str, Any] = {"step_size": 1.0}
-"""The required keys among these, for a method whose clients take no steps of their own."""
+"""Values of the required keys among these, for a method whose clients take no steps."""
 
 
 def why_not_inner(method: Algorithm) -> str:
-    """Return why gateways cannot run a method with those below them; empty if they can.
+    """Return why gateways cannot run a method with the nodes below them; empty if they can.
 
     >>> from fedsim.algorithms import FedAvg, GradientDescent
     >>> why_not_inner(FedAvg(step_size=1.0))
@@ -46,7 +47,7 @@ def why_not_inner(method: Algorithm) -> str:
         return "its clients keep models, or parts of one, of their own"
     if method.asynchronous:
         return "its server takes replies as they come, and gateways have rounds"
-    if method.goes_on or type(method).memory is not LocalUpdates.memory:
+    if method.computes_after_reply or type(method).memory is not LocalUpdates.memory:
         return "its clients keep a state that belongs to that of one server"
     return ""
 
@@ -63,7 +64,7 @@ def why_not_outer(method: Algorithm) -> str:
 
 
 def keys_of_clients(method: Algorithm) -> list[str]:
-    """Return the keys of a gateways' method that were set, but concern clients' local steps."""
+    """Return the keys of clients' local steps that are set in the method of gateways."""
     try:
         plain = type(method).model_validate({"kind": method.kind, **_STEP})
     except ValidationError:  # a user-defined method that requires more
@@ -77,10 +78,10 @@ def keys_of_clients(method: Algorithm) -> list[str]:
 
 @dataclass(frozen=True)
 class OuterMethod(OneOf):
-    """An annotation for pydantic: a method without the keys of clients' local steps."""
+    """An annotation for pydantic: a method whose required keys of local steps may be missing."""
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return the method that a block describes, with a step size that nothing uses."""
+        """Return the method that a block describes, with a step size that has no effect."""
         if isinstance(value, str):
             value = {"kind": value}
         if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str):

@@ -176,10 +176,8 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
         yield "counting", text
     if job.local is not None:
         yield "local", job.local.description
-    for text in job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension):
-        yield "clients", text
-    for text in job.algorithm.server_notes(job.sent_values):
-        yield "server", text
+    rows, dimension = job.problem.rows.tolist(), job.problem.dimension
+    yield from job.algorithm.work_notes(rows, dimension, job.sent_values)
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
         text = (
             "the server stores one EF21 state per client (wire.down.error_feedback: ef21):"

@@ -1,24 +1,27 @@
-"""What messages take of the air of a Wi-Fi cell.
+"""Channel time of the messages in a Wi-Fi cell.
 
-A message is a number of exchanges: a transmission of one or more frames, and its acknowledgement.
-Over UDP a message's packets fill as many transmissions as they need. Over TCP a connection has its
-handshake; then windows of segments (`_windows`), each in as many transmissions as it needs; and the
-receiver's acknowledgements, one for two segments, which are transmissions of the other side.
-An exchange takes the time of its frames, and its share of what contention costs the channel
-(`fedsim.physics.contention`). The contenders depend on what there is:
+A message is sent in exchanges: a transmission of one or more frames, and its acknowledgement by the
+link layer. Over UDP the packets of a message fill as many transmissions as they need. Over TCP a
+connection has its handshake. Then it sends windows of segments (`_windows`), each in as many
+transmissions as it needs. The receiver's TCP acknowledgements, one per two segments, are
+transmissions of the other side.
 
-- Over UDP: each station with a message up, and the access point for all that goes down.
-- Over TCP upwards, a station that has sent its window waits for acknowledgements, which the access
-  point has to send to all, and with one station's chances: so few stations have anything to send,
-  however many there are (Bruno, Conti and Gregori, "Throughput analysis and measurements in IEEE
-  802.11 WLANs with TCP and UDP traffic flows", IEEE TMC 7(2), 2008). Their number changes by one
-  with an exchange, and its distribution is that of a birth-death chain (`active`).
-- Over TCP downwards the access point sends all data, and those stations contend that have
-  acknowledgements to send.
+An exchange occupies the channel for the time of its frames, plus its share of the cost of
+contention (`fedsim.physics.contention`). The contenders depend on the traffic:
 
-No message waits for what is sent after the last data of all, nor for a backoff before the first:
-each of M messages at once is spared one M-th of that. Of the last acknowledgements of a message
-over TCP it is charged half the rest: it is complete before, but others' come in between.
+- Over UDP: each station with a message up, and the access point for all messages down.
+- Over TCP up: a station that has sent its window waits for acknowledgements. The access point sends
+  those of all stations, with the chances of a single one. So few stations have anything to send at
+  a time, whatever their number (Bruno, Conti and Gregori, "Throughput analysis and measurements in
+  IEEE 802.11 WLANs with TCP and UDP traffic flows", IEEE TMC 7(2), 2008). An exchange changes their
+  number by one at most, and its distribution is that of a birth-death chain (`active`).
+- Over TCP down: the access point sends all data. The stations that have acknowledgements to send
+  contend with it.
+
+No message waits for what follows the last data of all messages, nor for a backoff before the first.
+So each of M simultaneous messages is spared one M-th of these. Over TCP a message is also spared
+half of the rest of its last acknowledgements: it is complete before they are sent, but those of
+other messages come in between.
 """
 
 from collections.abc import Mapping
@@ -33,19 +36,19 @@ from fedsim.physics.contention import Contender, waiting
 from fedsim.physics.wifi import AIFS, BACKOFF, SIFS, SLOT, FrameTiming, Wifi
 
 INITIAL_WINDOW = 10
-"""The segments that a connection of TCP sends at first (RFC 6928)."""
+"""The number of segments that a TCP connection sends at first (RFC 6928)."""
 
 GROWTH = 1.05
-"""How a window grows after slow start: by a segment for 20 acknowledged ones (Cubic without a loss,
-in ns-3 3.37 and in Linux)."""
+"""Factor by which a window grows after slow start: one segment per 20 acknowledged ones (Cubic
+without a loss, in ns-3 3.37 and in Linux)."""
 
 SYN = 60
-"""The bytes of a packet of the handshake, with its options (RFC 9293, RFC 7323)."""
+"""The size of a handshake packet with its options, bytes (RFC 9293, RFC 7323)."""
 
 TURNS = e - 1.0
-"""Transmissions of a sender of data for one of the receiver's acknowledgements, where both always
-have something to send and nothing else holds them up: 1, and as many as uniform backoffs of the
-one fit into a uniform backoff of the other, whose mean is e - 2."""
+"""Transmissions of data per transmission of TCP acknowledgements, if both sides always have
+something to send and nothing else delays them. It is 1, plus the mean number of uniform backoffs of
+one side that fit into a uniform backoff of the other, e - 2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +58,15 @@ class AirPlan:
     Attributes:
         up: whether its data go to the access point.
         bits: the bits of the message with its headers.
-        exchanges: N, the number of exchanges of its data.
-        seconds: the time that these and the handshake take of the channel, without contention, s.
+        exchanges: N, the number of exchanges with its data.
+        seconds: the channel time of these and of the handshake, without contention, s.
         sent: the time for which its data are on the air, s.
         after: the time from its last data to the next backoff, s.
-        windows: the windows of TCP; 0 over UDP.
+        windows: the number of TCP windows; 0 over UDP.
         segments: the number of its packets.
         handshake: the number of exchanges of the handshake.
-        back: the timing of frames of acknowledgements.
-        acknowledgement: the bytes of an acknowledgement; 0 over UDP.
+        back: the timing of frames in the other direction, which carry acknowledgements.
+        acknowledgement: the size of a TCP acknowledgement, bytes; 0 over UDP.
     """
 
     up: bool
@@ -80,16 +83,17 @@ class AirPlan:
 
     @property
     def collision(self) -> float:
-        """How long a collision with one of its transmissions takes the channel, s."""
+        """The mean channel time of a collision with one of its transmissions, s."""
         return self.sent / self.exchanges + AIFS
 
     def answers(self, ratio: float, spared: float = 0.0) -> tuple[float, float]:
-        """Return how often acknowledgements are sent, and for how long each time, s.
+        """Return the number of transmissions of TCP acknowledgements, and the time of each, s.
 
         Args:
-            ratio: transmissions of data for each of acknowledgements, at most.
-            spared: how many of these do not count.
+            ratio: the largest number of data transmissions per transmission of acknowledgements.
+            spared: the number of acknowledgement transmissions that are not charged.
         """
+        # Each window needs at least one acknowledgement before the next one.
         times = self.exchanges / min(ratio, self.exchanges / self.windows) if self.windows else 0.0
         if times <= spared:
             return 0.0, 0.0
@@ -97,11 +101,11 @@ class AirPlan:
         return times - spared, self.back.duration(at_once, self.acknowledgement)
 
     def channel_time(self, ratio: float, waited: float, share: float) -> float:
-        """Return the time that the message takes of the channel, s.
+        """Return the channel time of the message, s.
 
         Args:
             ratio: see `answers`.
-            waited: the cost of contention for each exchange, s.
+            waited: the cost of contention per exchange, s.
             share: 1 / M, where M messages are in the cell.
         """
         times, answer = self.answers(ratio, 0.5 * (1.0 + share))
@@ -114,14 +118,14 @@ class AirPlan:
 def plan(
     law: Wifi, bits: float, packet: int, there: FrameTiming, back: FrameTiming, *, up: bool
 ) -> AirPlan:
-    """Return the exchanges of a message: the same plan for messages that are alike.
+    """Return the exchanges of a message; the same plan for all messages with these arguments.
 
     Args:
         law: the law of the cell.
         bits: the bits of the message with the headers of its packets.
-        packet: the bytes of the largest packet.
-        there: the timing of frames of the data.
-        back: the timing of frames of the other side.
+        packet: the size of the largest packet, bytes.
+        there: the timing of frames that carry data.
+        back: the timing of frames in the other direction.
         up: whether the data go to the access point.
     """
     size = max(ceil(bits / 8), 1)
@@ -149,17 +153,18 @@ def plan(
 
 
 def _windows(segments: int, most: int) -> list[int]:
-    """Return the segments of each window of a connection that loses nothing.
+    """Return the number of segments in each window of a connection without losses.
 
-    The second one is twice the first. Cubic leaves slow start with it, for acknowledgements less
-    than 2 ms apart go on for longer than a round trip (HyStart: Ha and Rhee, "Taming the elephants:
-    New TCP slow start", Computer Networks 55(9), 2011), and each next one is larger by `GROWTH`.
-    Windows of more than a transmission double all the same: answers come while they are sent, so
-    that all transmissions are full, and only turns limit how many there are for an answer.
+    The second window is twice the first. With it Cubic leaves slow start, because the
+    acknowledgements, less than 2 ms apart, last for longer than a round trip (HyStart: Ha and Rhee,
+    "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011). Each later window is
+    larger by the factor `GROWTH`. Windows of more than one transmission still double:
+    acknowledgements arrive while such a window is being sent, so all transmissions are full, and
+    only the turns of the two sides limit the number of transmissions per acknowledgement.
 
     Args:
         segments: the segments of the message.
-        most: the segments of a transmission.
+        most: the most segments in one transmission.
     """
     windows, window = list[int](), float(INITIAL_WINDOW)
     while segments > 0:
@@ -171,26 +176,28 @@ def _windows(segments: int, most: int) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def active(stations: int, window: float) -> tuple[float, float]:
-    """Return how many stations have data to send, and how often the access point has an answer.
+    """Return the mean number of stations with data to send, and how often the AP has an answer.
 
-    Each station's window is so many transmissions, after which it waits for an answer. k stations
-    contend with each other and, while any of them waits, with the access point, and each is as
-    likely to be next. So the next exchange makes one more active with probability 1 / (k + 1), and
-    one less with k / (k + 1) divided by the window.
+    Each station sends a window of several transmissions, and then waits for an answer. If k
+    stations have data to send, they contend with each other, and also with the access point while
+    any station waits. Each contender is equally likely to be next. So the next exchange makes k
+    larger by one with probability 1 / (k + 1), and smaller by one with probability k / (k + 1)
+    divided by the window.
 
     >>> active(1, 1.0)
     (0.5, 0.5)
 
     Args:
-        stations: their number, 1 or more.
-        window: in transmissions, 1 or more.
+        stations: the number of stations, 1 or more.
+        window: the number of transmissions in a window, 1 or more.
 
     Returns:
-        The mean of k, and the share of exchanges before which one waits.
+        The mean of k, and the share of exchanges before which a station waits.
     """
     k = np.arange(stations)
     contending = np.where(k + 1 < stations, k + 2, k + 1)  # with the access point, at k + 1
     ratios = window * contending / (k + 1.0) ** 2
+    # Logarithms, since products of thousands of ratios overflow.
     logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
@@ -198,12 +205,12 @@ def active(stations: int, window: float) -> tuple[float, float]:
 
 
 class AirTerms(NamedTuple):
-    """The terms of the messages of one plan while the cell is as it is.
+    """Terms for the messages of one plan, while the messages in the cell stay the same.
 
     Attributes:
-        airtime: the time that a bit takes of the channel, s.
-        turns: the chance of a turn, times the bits that a turn sends. It is a share of the largest
-            such product in the cell.
+        airtime: the channel time per bit, s.
+        turns: the chance of a turn times the bits sent in it, relative to the largest such product
+            in the cell.
     """
 
     airtime: float
@@ -211,12 +218,12 @@ class AirTerms(NamedTuple):
 
 
 class CellAir(NamedTuple):
-    """The state of a cell.
+    """The state of a cell while the messages in it stay the same.
 
     Attributes:
         terms: the terms of each plan.
-        attempts: the number of transmissions for each success.
-        waiting: the cost of contention for each success, s of the channel.
+        attempts: the number of transmissions per successful one.
+        waiting: the cost of contention per success, s of the channel.
     """
 
     terms: Mapping[AirPlan, AirTerms]
@@ -228,10 +235,10 @@ class _Way(NamedTuple):
     """The messages of one direction, up or down.
 
     Attributes:
-        plans: the plans of its messages, and the number of messages of each.
+        plans: the number of messages with each plan.
         data: the number of contenders that send data.
-        answers: the number of contenders that send acknowledgements.
-        ratio: transmissions of data for each of acknowledgements, at most.
+        answers: the number of contenders that send TCP acknowledgements.
+        ratio: the largest number of data transmissions per transmission of acknowledgements.
     """
 
     plans: Mapping[AirPlan, int]
@@ -241,7 +248,7 @@ class _Way(NamedTuple):
 
     @property
     def contenders(self) -> list[Contender]:
-        """The contenders, by what they send."""
+        """The contenders, grouped by what they send."""
         contenders, total = list[Contender](), sum(self.plans.values())
         for plan, number in self.plans.items():
             # Each side sends one frame of a handshake, among its data and its acknowledgements.
@@ -264,7 +271,7 @@ def air(plans: Mapping[AirPlan, int]) -> CellAir:
     """Return the state of a cell in which messages of these plans are in progress.
 
     Args:
-        plans: how many there are of each, one or more.
+        plans: the number of messages with each plan, one or more.
     """
     ways = {True: _up({plan: n for plan, n in plans.items() if plan.up})}
     ways[False] = _down({plan: n for plan, n in plans.items() if not plan.up})
@@ -287,7 +294,7 @@ def air(plans: Mapping[AirPlan, int]) -> CellAir:
 
 
 def _up(plans: Mapping[AirPlan, int]) -> _Way:
-    """Return what goes up: each station contends, and over TCP the access point answers all."""
+    """Return the messages up: each station contends, and over TCP the access point answers all."""
     number = sum(plans.values())
     if not number:
         return _Way(plans, 0.0, 0.0, TURNS)
@@ -299,7 +306,7 @@ def _up(plans: Mapping[AirPlan, int]) -> _Way:
 
 
 def _down(plans: Mapping[AirPlan, int]) -> _Way:
-    """Return what goes down: the access point contends, and over TCP those that answer it."""
+    """Return the messages down: the access point contends, and over TCP the stations."""
     number = sum(plans.values())
     if not number:
         return _Way(plans, 0.0, 0.0, TURNS)

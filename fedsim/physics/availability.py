@@ -1,6 +1,6 @@
-"""Availability: when clients are online. The block is the law.
+"""Availability: when clients are online. Each block is its own law.
 
-A timeline is the state at time 0 and the times at which it toggles, drawn lazily.
+A timeline is the state at time 0 and the times at which it toggles, which are drawn lazily.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,9 +46,10 @@ class PresenceLaw(Protocol):
 
     @property
     def reaction(self) -> str:
-        """What of it happens within a round, so that no round is played in arrays; "" if nothing.
+        """The reason why availability affects a round in progress; empty if it does not.
 
-        That is so where the timeline never toggles.
+        With such a reason a run cannot be computed in arrays. It is empty if the timeline never
+        toggles.
         """
         ...
 
@@ -82,12 +83,12 @@ class Availability(Spec):
 
     @property
     def chance(self) -> float:
-        """Per-round availability probability; cohort selection samples from it."""
+        """Per-round availability probability, from which cohort selection samples."""
         return 1.0
 
     @property
     def reaction(self) -> str:
-        """What of it happens within a round; see `PresenceLaw`."""
+        """The reason why availability affects a round in progress; see `PresenceLaw`."""
         return COMING
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
@@ -95,7 +96,11 @@ class Availability(Spec):
         return True, iter(())
 
     def among(self, read: "AvailabilityReader") -> "PresenceLaw | Mapping[int, PresenceLaw]":
-        """Return the law of all clients, or of each by number; `read` reads a file of it."""
+        """Return the law of all clients, or one law per client number.
+
+        Args:
+            read: reads the file of the availability, if it has one.
+        """
         return self
 
 
@@ -111,7 +116,7 @@ class AlwaysAvailable(Availability):
 
     @property
     def reaction(self) -> str:
-        """Nothing happens."""
+        """Empty."""
         return ""
 
 
@@ -119,19 +124,19 @@ ALWAYS = AlwaysAvailable()
 
 
 class BernoulliAvailability(Availability):
-    """Each client is available in a round with a given probability, independently."""
+    """Each client is available in a round with a given probability, independently of the others."""
 
     kind: Literal["bernoulli"] = Field(default="bernoulli", description="round by round")
     share: Share = Field(description="the probability of being available in a round")
 
     @property
     def chance(self) -> float:
-        """The share; it is drawn by round, so a timeline has no part in it."""
+        """The share. Availability is drawn round by round, so the timeline never toggles."""
         return self.share
 
     @property
     def reaction(self) -> str:
-        """Nothing happens after a client was asked."""
+        """Empty: a client that was asked stays online."""
         return ""
 
 
@@ -139,8 +144,8 @@ class MarkovAvailability(Availability):
     """Clients come and go: the durations online and offline are exponential.
 
     With an amplitude a, offline clients come online at the rate lambda(t) = mean (1 + a cos(2 pi (t
-    - phase)/period)): most of them around the time `phase` of every day. At time 0 the state is
-    stationary for the mean rates.
+    - phase)/period)), so most of them do so around the time `phase` of every day. The state at time
+    0 is stationary for the mean rates.
     """
 
     kind: Literal["markov"] = Field(default="markov", description="they come and go")
@@ -158,7 +163,9 @@ class MarkovAvailability(Availability):
         return (1 + self.amplitude * cycle) / self.off
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
-        """Return the timeline of one client, which is infinite."""
+        """Return the endless timeline of one client."""
+        # The share of time online if the rate were constant; the daily cycle is not taken into
+        # account.
         online = bool(rng.random() * (self.on + self.off) < self.on)
         return online, self._toggles(rng, online=online)
 
@@ -170,20 +177,22 @@ class MarkovAvailability(Availability):
             yield t
 
     def _return(self, t: float, rng: np.random.Generator) -> float:
-        """Return the time at which a client that went offline at `t` comes online.
+        """Return the time at which a client that went offline at `t` comes online again, s.
 
-        By thinning: events at the highest rate are accepted with probability rate / highest (Lewis,
-        Shedler, Naval Res. Logist. Q. 1979), which is exact for a rate that varies in time.
+        By thinning: candidate times at the highest rate are accepted with probability rate /
+        highest (Lewis, Shedler, Naval Res. Logist. Q. 1979). This is exact for a rate that varies
+        in time.
         """
         highest = (1 + self.amplitude) / self.off
         while True:
             t += rng.exponential(1 / highest)
+            # Without a cycle no uniform number is drawn, since every candidate is accepted.
             if not self.amplitude or rng.random() * highest < self.rate(t):
                 return t
 
 
 class AvailabilityReader(Protocol):
-    """Reads the clients' availability by number, with `read_intervals` or a given function."""
+    """Reads the availability of clients by number, with `read_intervals` or another reader."""
 
     def __call__(
         self,
@@ -191,12 +200,12 @@ class AvailabilityReader(Protocol):
         read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
         **options: bool | int | str,
     ) -> Mapping[int, PresenceLaw]:
-        """Return the result of a function for a file.
+        """Return the result of a reader for a file.
 
         Args:
             path: the path of the file, relative to that of the scenario.
-            read: the function, called with the path and the options.
-            options: passed unchanged.
+            read: the reader, called with the path and the options.
+            options: passed on to the reader.
         """
         ...
 
@@ -218,7 +227,7 @@ class IntervalAvailability(Availability):
 
 
 class FedScaleAvailability(Availability):
-    """Clients follow FedScale's trace, a pickle, which repeats from its end.
+    """Clients follow FedScale's trace, a pickle, which starts again after its end.
 
     Client k follows the k-th client of the file, cyclically. Lai et al., "FedScale: Benchmarking
     Model and System Performance of Federated Learning at Scale", ICML 2022. No code in the pickle
@@ -234,10 +243,10 @@ class FedScaleAvailability(Availability):
 
 
 class FlashAvailability(Availability):
-    """Clients are online while their phones are in certain states, by FLASH's traces.
+    """Clients are online while their phones are in certain states, according to FLASH's traces.
 
-    Client k follows the k-th user of the file, cyclically; a trace repeats from its end. Time 0 is
-    midnight. Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon
+    Client k follows the k-th user of the file, cyclically. A trace starts again after its end. Time
+    0 is midnight. Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon
     Large-Scale Smartphone Data", WWW 2021. `fedsim fetch flash` downloads FLASH's own traces.
     """
 

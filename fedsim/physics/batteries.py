@@ -1,4 +1,4 @@
-"""Batteries and their charging: capacity, efficiencies, thresholds. The block is the law.
+"""Batteries and their charging: capacity, efficiencies, thresholds. Each block is its own law.
 
 `fedsim.physics.state_of_charge` computes the level over time.
 """
@@ -29,7 +29,7 @@ from fedsim.physics.radios.traces import Shift, check_shift
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.traces import read_power
 
-# Charging: the power offered to a battery. The block is the law.
+# Charging: the power offered to a battery.
 
 
 _DAY = 86400.0
@@ -39,7 +39,7 @@ NO_POWER = Constant(0.0)
 
 
 class PowerReader(Protocol):
-    """Reads the power in a file, W: by `read_power`, or a given function."""
+    """Reads a power in W from a file, with `read_power` or another reader."""
 
     def __call__(
         self,
@@ -47,7 +47,7 @@ class PowerReader(Protocol):
         read: Callable[..., Steps] = read_power,
         **options: bool | float | str,
     ) -> Steps:
-        """Return the result of a function for a file, called with the path and the options."""
+        """Return the result of a reader for a file; `options` are passed on to it."""
         ...
 
 
@@ -63,7 +63,7 @@ class Charging(Spec):
 
     @abstractmethod
     def source(self, read: PowerReader) -> Signal:
-        """Return the offered power, W; `read` reads a file of it."""
+        """Return the offered power over time, W; `read` reads it from a file."""
 
 
 class NoCharging(Charging):
@@ -106,6 +106,7 @@ class DailyCharging(Charging):
         """Return the power by the hours of a day."""
         start, end = self.start % _DAY, self.end % _DAY
         times = sorted({0.0, start, end})
+        # Modulo a day, hours over midnight are one interval, too.
         long = (end - start) % _DAY
         values = [self.power if (time - start) % _DAY < long else 0.0 for time in times]
         return Steps(times, values, _DAY)
@@ -143,10 +144,10 @@ class HarvestCharging(Charging):
 
 
 class FlashCharging(Charging):
-    """A charger available while a phone reported that it was charging, from FLASH's traces.
+    """Charging whenever a phone in FLASH's traces reported that it was charging.
 
-    All clients of the group follow the trace of one user, which repeats from its end. Yang et al.,
-    "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
+    All clients of the group follow the trace of one user, which starts again after its end. Yang et
+    al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
     Data", WWW 2021.
     """
 
@@ -189,8 +190,8 @@ _MONTH = 30 * 86400.0
 class Crossing(Enum):
     """A mark that the level of a battery has crossed.
 
-    LOW and READY are reported for a client that is on, and neither shuts down nor restarts at the
-    same instant; `BatteryStore.ready` covers all cases.
+    LOW and READY are reported only for a client that is on, and not together with a shutdown or a
+    restart; `BatteryStore.ready` covers all cases.
     """
 
     DEPLETED = "depleted"  # it fell to the cut-off: the client shuts down
@@ -202,10 +203,11 @@ class Crossing(Enum):
 class Battery(Spec):
     """A battery with losses, a cut-off level, and a threshold of participation.
 
-    Shares refer to the capacity. A client whose battery falls to the cut-off shuts down until the
-    battery is charged to `restart`, and so does one that starts at or below the cut-off; below
-    `threshold` a client does not participate. The gap between cut-off and restart is a hysteresis:
-    without it a weak charger would switch the client on and off arbitrarily fast.
+    Shares refer to the capacity. A client shuts down when its battery falls to the cut-off, and
+    stays off until the battery is charged to `restart`. A client that starts at or below the
+    cut-off starts shut down. Below `threshold` a client does not participate. The gap between
+    cut-off and restart is a hysteresis: without it a weak charger would switch the client on and
+    off arbitrarily fast.
     """
 
     capacity: WattHoursOrNone = as_written(
@@ -225,17 +227,17 @@ class Battery(Spec):
     charging: AnyCharging = as_written({"kind": "none"}, "how the battery is charged")
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that it is simulated, and whether it is charged."""
+        """Yield that live clients have no such battery, and that charging varies over time."""
         yield "", Nature(simulated="batteries are simulated only; a live client has none")
         if self.charging.kind != "none":
             yield "charging", Nature(varies="the battery is charged")
 
     def holds(self, own: float) -> float:
-        """Return the energy of the full battery, J; `own` is that of the device's battery."""
+        """Return the energy of the full battery, J; `own` is that of the device's battery, J."""
         return self.capacity or own
 
     def leak(self, capacity: float) -> float:
-        """Return the loss without load, W, for a capacity in J."""
+        """Return the self-discharge of a battery of a given capacity in J, W."""
         return self.self_discharge * capacity / _MONTH
 
     @property

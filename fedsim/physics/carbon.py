@@ -21,13 +21,13 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.sources import EMBER
 
 YEAR = 2024
-"""The year of the figures."""
+"""The year of the countries' figures."""
 
 _EMBER = "Ember, Yearly Electricity Data, CC BY 4.0"
 
 HOURS = 0.60, 1.33
-"""The 5 % and 95 % quantiles of an hour's intensity relative to the year's mean, over all hours of
-2022 in eight balancing areas of the United States, each relative to its own mean."""
+"""The 5 % and 95 % quantiles of an hour's intensity relative to the year's mean. They cover all
+hours of 2022 in eight balancing areas of the United States, each relative to its own mean."""
 
 
 def _country(intensity: float, name: str) -> Preset:
@@ -109,9 +109,9 @@ COUNTRIES: Mapping[str, Preset] = {
 }
 """The presets, by ISO 3166-1 alpha-2 codes.
 
-Greenhouse gases of a year's generation over its life cycle, including fuels and plants, in grams of
-CO2 equivalents, divided by the generated electricity; imports, transmission losses and the hour of
-the day are not included. Ember, "Yearly Electricity Data",
+Life-cycle emissions of a year's electricity generation, including fuels and plants, in grams of CO2
+equivalents, divided by the generated electricity. Imports, transmission losses and the hour of the
+day are not included. Ember, "Yearly Electricity Data",
 https://ember-energy.org/data/yearly-electricity-data/, as republished in
 data/output/average-intensities.json of github.com/thegreenwebfoundation/co2.js.
 
@@ -119,17 +119,16 @@ Their interval, `HOURS`, is for a run of about an hour at an arbitrary time of t
 """
 
 
-# Carbon: emissions for a kilowatt-hour that a client draws. The block is the law.
-#
-# Grams are those of CO2 equivalents. They are charged for the energy that a client draws, at the
-# time of drawing; see `fedsim.results.record.carbon`.
+# Carbon: emissions per kilowatt-hour that a client draws. Each block is its own law.
+# Grams are grams of CO2 equivalents. Emissions are charged for the energy that a client draws, at
+# the time when it is drawn, even if a battery stores it; see `fedsim.results.record.carbon`.
 
 
 class IntensityReader(Protocol):
     """Reads an intensity from a file, as `fedsim.physics.traces.read_intensity` does."""
 
     def __call__(self, path: Path, *, repeat: bool) -> Steps:
-        """Read a file; `repeat` is whether it repeats from its end."""
+        """Read a file; `repeat` is whether the signal starts again after its end."""
         ...
 
 
@@ -140,11 +139,11 @@ class Carbon(KindFirst):
 
     @abstractmethod
     def signal(self, read: IntensityReader) -> Constant | Steps:
-        """Return the intensity, g/kWh, from the start of the run; `read` reads a file of it."""
+        """Return the intensity from the start of the run, g/kWh; `read` reads it from a file."""
 
 
 class GridCarbon(Presettable, Carbon):
-    """The mean of a year, of a country by its two-letter code, or user-defined."""
+    """The yearly mean of a country, by its two-letter code, or a user-defined constant."""
 
     presets: ClassVar[Mapping[str, Preset]] = COUNTRIES
     customs: ClassVar[tuple[str, ...]] = ("constant",)
@@ -157,7 +156,7 @@ class GridCarbon(Presettable, Carbon):
 
 
 class HourlyCarbon(Carbon):
-    """An intensity from a file: times in hours, and grams per kilowatt-hour from then on."""
+    """An intensity from a file: times in hours, and grams per kilowatt-hour from each time on."""
 
     kind: Literal["hourly"] = Field(default="hourly", description="the intensity in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
@@ -175,7 +174,8 @@ class HourlyCarbon(Carbon):
 
 
 def _from(steps: Steps, start: float) -> Steps:
-    """Return steps without the part before a time."""
+    """Return steps without the part before a time, which becomes time 0."""
+    # A repeating pattern is only shifted, so that the part before the start comes again.
     if isfinite(steps.period):
         return steps.shift(start)
     later = steps.times > start
@@ -212,12 +212,15 @@ class Intensity:
     def averages(self, begins: Array, ends: Array) -> Array:
         """Return the averages over spans; for a span of length 0, the value at that time.
 
-        Within one step an average equals the value of the step to the last bit; over several steps
-        it is evaluated in closed form, at a cost independent of their number.
+        Within one step the average is exactly the value of the step. Over several steps it is a
+        difference of cumulative sums, at a cost that does not depend on the number of steps.
 
         Args:
-            begins: the beginnings of the spans, s, shape (n,).
-            ends: the ends of the spans, s, shape (n,), not before their beginnings.
+            begins: the starts of the spans, s, shape (n,).
+            ends: the ends of the spans, s, shape (n,), none before its start.
+
+        Returns:
+            The averages, g/kWh, shape (n,).
         """
         if isinstance(self.signal, Constant):
             return np.full(len(begins), self.signal.value)
@@ -227,6 +230,7 @@ class Intensity:
 def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     values = steps.values
     (cycle, piece, at), (last_cycle, last, until) = _find(steps, begins), _find(steps, ends)
+    # Most spans lie within one step, and need no integral.
     intensity = values[piece]
     several = np.flatnonzero((cycle != last_cycle) | (piece != last))
     if not len(several):
@@ -236,19 +240,19 @@ def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     edges = np.append(steps.times, steps.period)
     repeats = isfinite(steps.period)
     whole = np.diff(edges if repeats else steps.times) * (values if repeats else values[:-1])
-    sums = np.append(0.0, np.cumsum(whole))  # before each piece, and total
+    sums = np.append(0.0, np.cumsum(whole))  # the integral before each step, and of all steps
     between = (last_cycle - cycle) * (sums[-1] if repeats else 0.0) + sums[last] - sums[piece + 1]
     first_part = values[piece] * (edges[piece + 1] - at)
     last_part = values[last] * (until - steps.times[last])
     total = first_part + between + last_part
-    # Rounding of times may give an average outside the range of values.
+    # Rounding errors of times may give an average outside the range of values.
     spans = ends[several] - begins[several]
     intensity[several] = np.clip(total / spans, values.min(), values.max())
     return intensity
 
 
 def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
-    """Return the cycle and the piece of times, and the offset in the cycle, s."""
+    """Return the cycle and the step that times fall into, and the offset in the cycle, s."""
     shifted = times + steps.offset
     cycle = np.floor(shifted / steps.period)  # 0 without repetition
     within = shifted - cycle * steps.period if isfinite(steps.period) else shifted

@@ -1,10 +1,11 @@
-"""Cells of LTE and 5G as the block `network.cell` has them: clients share their resource blocks.
+"""Cells of LTE and 5G, the block `network.cell`: clients share their resource blocks.
 
-A scheduler that is proportionally fair gives clients whose channels stay equal shares of time in
-the long run, whatever their rates are: of n that send, each has its own rate for one n-th of the
-time (Viswanath, Tse, Laroia, "Opportunistic Beamforming Using Dumb Antennas", IEEE Trans. Inf.
-Theory 48(6), 2002, section II). So a client far from the cell is slow and does not slow the others
-beyond its share. What such a scheduler gains where channels fade fast is not in it.
+If the clients' channels do not vary, a proportionally fair scheduler gives them equal shares of
+time in the long run, whatever their rates. Of n clients that send, each has its own rate for one
+n-th of the time (Viswanath, Tse, Laroia, "Opportunistic Beamforming Using Dumb Antennas", IEEE
+Trans. Inf. Theory 48(6), 2002, section II). So a client far from the base station is slow, but does
+not slow the others beyond its share. The gain of such a scheduler under fast fading is not
+modelled.
 """
 
 from collections.abc import Iterator
@@ -20,9 +21,9 @@ from fedsim.core.ports import ClientId
 
 
 class CellSharing(Spec):
-    """The cells of a star's LTE and 5G radios, each direction for itself (FDD).
+    """The cells of a star's LTE and 5G radios. Both directions are independent (FDD).
 
-    Radios of other kinds are not in a cell.
+    Radios of other kinds do not belong to a cell.
     """
 
     clients: int | None = Field(
@@ -39,12 +40,12 @@ class CellSharing(Spec):
         return self
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it is."""
+        """Yield that messages share the cell."""
         yield "", self.nature
 
     @property
     def nature(self) -> Nature:
-        """Clients of a cell wait for each other."""
+        """The nature of a cell: its clients slow each other down."""
         return Nature(shares="what a client has of its cell depends on what else is sent")
 
     def cell(self, client: ClientId) -> int:

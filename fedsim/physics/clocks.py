@@ -1,7 +1,8 @@
 """Times in files of numbers: from the start of the run, since 1970, or as dates.
 
-Times since 1970 and dates are those of a recording: the run starts at the first of them, which is
-remarked. Dates are read as ISO 8601 has them, or with day and month in an order that they settle.
+Dates and times since 1970 belong to a recording. The run then starts at the first of them, and a
+remark says so. Dates are in ISO 8601, or have day and month in an order that the file makes
+unambiguous.
 """
 
 import re
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # importing pandas takes 0.3 s: only where there are dates
     import pandas as pd
 
 _EPOCH = 5e8, 5e10
-"""Seconds since 1970 of what is taken for a date: from 1985 on. No run lasts for 16 years."""
+"""Seconds since 1970 in this range count as dates, which begin in 1985. No run lasts 16 years."""
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _ZONE = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)\s*$")
@@ -30,11 +31,11 @@ _ENDLESS = frozenset(("inf", "infinity"))
 
 
 class Clock(NamedTuple):
-    """How times since 1970 are counted.
+    """How a file counts time since 1970.
 
     Attributes:
-        origin: the first one, in the unit of the numbers.
-        unit: that of the numbers.
+        origin: the first time, in this unit.
+        unit: the unit of the numbers.
     """
 
     origin: float
@@ -42,13 +43,13 @@ class Clock(NamedTuple):
 
 
 def find_epoch(first: float, unit: str, seconds: float, *, stated: bool) -> Clock | None:
-    """Return how times are counted since 1970; None where they are those of the run.
+    """Return how a file counts time since 1970; None if its times start with the run.
 
     Args:
         first: the first of the numbers.
-        unit: the unit of the numbers, if it is stated.
+        unit: the unit of the numbers, if the file states it.
         seconds: the length of one such unit, s.
-        stated: whether it is.
+        stated: whether the file states the unit.
 
     >>> find_epoch(1.7e12, "s", 1.0, stated=False)
     Clock(origin=1700000000000.0, unit='ms')
@@ -63,13 +64,13 @@ def find_epoch(first: float, unit: str, seconds: float, *, stated: bool) -> Cloc
 
 
 def say_epoch(clock: Clock, seconds: float) -> str:
-    """Return the remark on times since 1970; `seconds` is when the first of them is."""
+    """Return the remark on times since 1970; `seconds` is the first of them, s."""
     first = np.datetime64(round(seconds * 1e3), "ms")
     return f"times are in {clock.unit} since 1970: the run starts at the first, {_said(first)} UTC"
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text begins as a date does: three numbers between -, / or points.
+    """Return whether a text begins like a date: three numbers separated by -, / or points.
 
     >>> is_date("2024-01-01T00:00Z"), is_date("17"), is_date("x")
     (True, False, False)
@@ -81,7 +82,7 @@ class DateError(ValueError):
     """Dates that cannot be read.
 
     Attributes:
-        row: the first such row.
+        row: the first row with such a date.
     """
 
     def __init__(self, row: int, text: str) -> None:
@@ -90,13 +91,16 @@ class DateError(ValueError):
 
 
 def read_dates(columns: Sequence[Sequence[str]]) -> tuple[list[Array], str]:
-    """Return times as seconds from the first of all, and a remark.
+    """Return times as seconds since the earliest one, and a remark.
 
     Args:
-        columns: texts of each column; "inf" is infinity.
+        columns: the texts of each column; "inf" is infinity.
+
+    Returns:
+        One array per column, s, and the remark.
 
     Raises:
-        DateError: a text is no date, or days and months cannot be told apart.
+        DateError: a text is no date, or the order of day and month is ambiguous.
     """
     endless = [np.array([cell.lower() in _ENDLESS for cell in cells]) for cells in columns]
     texts = [
@@ -106,9 +110,9 @@ def read_dates(columns: Sequence[Sequence[str]]) -> tuple[list[Array], str]:
     parsed, order = _parse(texts, endless)
     first = min(int(column.min()) for column in parsed if column.size)
     times = []
-    for ends, each in zip(endless, parsed, strict=True):
+    for ends, nanoseconds in zip(endless, parsed, strict=True):
         seconds = np.full(len(ends), np.inf)
-        seconds[~ends] = (each - first) / 1e9
+        seconds[~ends] = (nanoseconds - first) / 1e9
         times.append(seconds)
     zone = "" if _ZONE.search(next(filter(None, texts))[0]) else "; without a zone, they are UTC"
     text = (
@@ -125,20 +129,22 @@ def _said(time: np.datetime64) -> str:
 def _parse(
     texts: Sequence[Sequence[str]], endless: Sequence[NDArray[np.bool_]]
 ) -> tuple[list[NDArray[np.int64]], str]:
-    """Return nanoseconds since 1970 of all columns, and the order that was found.
+    """Return the columns in nanoseconds since 1970, and the order of day and month that was found.
 
     Raises:
-        DateError: a text is no date, or the order is not certain.
+        DateError: a text is no date, or the order is ambiguous.
     """
     iso = [_stamps(cells, "ISO8601") for cells in texts]
     if not any(column.isna().any() for column in iso):
         return [_nanoseconds(column) for column in iso], ""
-    readings = {name: made for name in _ORDERS if (made := _ordered(texts, name)) is not None}
+    readings = {name: reading for name in _ORDERS if (reading := _ordered(texts, name)) is not None}
     if not readings:
         column = next(n for n, each in enumerate(iso) if each.isna().any())
         row = int(np.flatnonzero(~endless[column])[int(np.argmax(iso[column].isna()))])
         raise DateError(row, "expected a date such as 2024-01-31 12:00:00, or with its zone +01:00")
     name, *others = readings
+    # Both orders are possible: this is an error unless they mean the same dates, such as
+    # 02/02/2024.
     if any(
         not np.array_equal(a, b)
         for other in others
@@ -149,7 +155,7 @@ def _parse(
 
 
 def _ordered(texts: Sequence[Sequence[str]], order: str) -> list[NDArray[np.int64]] | None:
-    """Return nanoseconds of dates in an order; None where some have another form."""
+    """Return dates with a given order of day and month in ns; None if one has another form."""
     for form in (day + hour for day in _ORDERS[order] for hour in _HOURS):
         stamps = [_stamps(cells, form) for cells in texts]
         if not any(column.isna().any() for column in stamps):

@@ -1,15 +1,17 @@
 """Contention for a channel: how long stations that send at random wait for a turn.
 
 Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC
-18(3), 2000. Each of n stations that always have something to send transmits in a slot with a
-probability tau, and collides with a probability p, which depend on each other: tau follows from p
-by the backoff, whose window doubles at each collision up to a largest one (equation 7), and p from
-tau, since a transmission collides unless no other station transmits (equation 9).
+18(3), 2000. Each of n stations always has something to send. It transmits in a slot with a
+probability tau, and its transmission collides with a probability p. The two depend on each other.
+tau follows from p by the backoff, whose window doubles at each collision up to a largest one
+(equation 7). p follows from tau, since a transmission collides unless no other station transmits
+(equation 9).
 
 Here n may be any real number of at least 1, the mean of a number that varies. Stations may differ
-in how long they transmit, as those of different rates do: all have the same chance of a turn,
-whatever it takes, so one slow station slows all (Heusse et al., "Performance anomaly of 802.11b",
-INFOCOM 2003). That is not put in; it is what equal chances do.
+in the length of their transmissions, for example because of their rates. All have the same chance
+of a turn, however long it takes, so one slow station slows down all (Heusse et al., "Performance
+anomaly of 802.11b", INFOCOM 2003). This effect is not modelled separately: it follows from the
+equal chances.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ class Backoff(NamedTuple):
     """The windows of backoffs.
 
     Attributes:
-        window: W, the number of values that a first backoff can have: from 0 to W - 1 slots.
+        window: W, the number of values of a first backoff, which is 0 to W - 1 slots.
         stages: m, how often the window doubles.
     """
 
@@ -55,8 +57,9 @@ def fixed_point(stations: float, backoff: Backoff) -> Attempt:
         stations: n, a real number of at least 1.
         backoff: their windows.
     """
-    # tau falls as p rises, and p rises with tau: they meet once, and bisection finds where.
+    # tau falls as p rises, and p rises with tau. So there is one solution, which bisection finds.
     low, high = 0.0, 1.0
+    # After 60 halvings, the interval is shorter than the precision of float64.
     for _ in range(60):
         middle = 0.5 * (low + high)
         if 1.0 - (1.0 - transmits(middle, backoff)) ** (stations - 1.0) > middle:
@@ -67,11 +70,12 @@ def fixed_point(stations: float, backoff: Backoff) -> Attempt:
 
 
 class Contender(NamedTuple):
-    """Stations that are alike.
+    """Stations of one kind.
 
     Attributes:
-        number: how many; a mean, and any number above 0.
-        collision: how long the channel is lost where what they send is the longest of those, s.
+        number: the number of stations; a mean, so any number above 0.
+        collision: the time for which a collision blocks the channel if theirs is its longest
+            transmission, s.
     """
 
     number: float
@@ -79,14 +83,14 @@ class Contender(NamedTuple):
 
 
 class BlockRequest(NamedTuple):
-    """A short frame that a station sends after a collision, before what collided.
+    """A short frame that a station sends after a collision, before it repeats the data.
 
-    A block acknowledgement that has not come is asked for, with backoffs of its own; the window is
-    the first one again when the request is answered.
+    It requests the block acknowledgement that is missing, with a backoff of its own. When the
+    request is answered, the window is the first one again.
 
     Attributes:
-        success: how long it takes with its answer, s.
-        collision: how long the channel is lost where nothing longer collides, s.
+        success: the time of a request with its answer, s.
+        collision: the time for which a collision blocks the channel if nothing longer collides, s.
     """
 
     success: float
@@ -97,9 +101,9 @@ class ContentionCost(NamedTuple):
     """The cost of contention.
 
     Attributes:
-        seconds: the time of the channel for each success, beside the success itself: empty slots,
-            collisions and requests.
-        attempts: the number of transmissions for each success.
+        seconds: the channel time per success, besides the success itself: empty slots, collisions
+            and requests.
+        attempts: the number of transmissions per success.
     """
 
     seconds: float
@@ -112,17 +116,17 @@ def waiting(
     backoff: Backoff,
     request: BlockRequest | None = None,
 ) -> ContentionCost:
-    """Return what contention costs the channel for each success (Bianchi's equation 13).
+    """Return the cost of contention per success (Bianchi's equation 13).
 
     With equal stations and without requests, n stations whose successes take T_s have the
-    throughput payload / (T_s + seconds). tau is the same with requests: they are attempts
-    like others, and the backoff before the k-th attempt since a success is as long.
+    throughput payload / (T_s + seconds). Requests do not change tau: they are attempts like others,
+    and the backoff before the k-th attempt since a success is the same.
 
     Args:
-        contenders: all that always have something to send.
-        slot: s.
-        backoff: their windows.
-        request: sent after a collision; None where what collided is sent again at once.
+        contenders: all stations, which always have something to send.
+        slot: the length of a slot, s.
+        backoff: the windows of the stations.
+        request: the frame sent after a collision; None if the data are repeated at once.
     """
     number = max(sum([contender.number for contender in contenders]), 1.0)
     tau, collides = fixed_point(number, backoff)
@@ -131,12 +135,13 @@ def waiting(
     alone = (1.0 - tau) ** (number - 1.0)
     successes = number * sent * alone
     lost = (1.0 - tau) ** number * slot
-    # The longest of all that collides counts: the others' may be anything that is not longer.
+    # A collision lasts as long as its longest transmission. So stations are taken longest first:
+    # those before, `longer` in number, have to be silent.
     longer = 0.0
-    for each in sorted(contenders, key=lambda each: each.collision, reverse=True):
-        longest = (1.0 - sent) ** longer * (1.0 - (1.0 - sent) ** each.number)
-        lost += (longest - each.number * sent * alone) * each.collision
-        longer += each.number
+    for contender in sorted(contenders, key=lambda kind: kind.collision, reverse=True):
+        longest = (1.0 - sent) ** longer * (1.0 - (1.0 - sent) ** contender.number)
+        lost += (longest - contender.number * sent * alone) * contender.collision
+        longer += contender.number
     if request:
         none = (1.0 - tau) ** number
         only = number * tau * asked * alone

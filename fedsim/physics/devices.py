@@ -1,4 +1,4 @@
-"""Devices: blocks of clients' processors, with laws of the time and the power of work."""
+"""Devices: blocks for clients' processors, with laws of the time and the power of work."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ from fedsim.physics.sources import (
 class DeviceLaw(KindFirst):
     """A client's processor. A user-defined one is a subclass with its `kind` and the two laws.
 
-    It draws `idle` while it is on, and `working` in its place while it computes.
+    It draws `idle` power while it is on, and `working` power instead while it computes.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class DeviceLaw(KindFirst):
         """Return the power that it draws while it computes, W, its idle power included."""
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that clients have different devices, or that times are not in proportion."""
+        """Yield that devices differ between clients, or that times are not proportional to work."""
         if self.varies:
             yield "", Nature(draws=f"each {self.kind} is another one")
         if self.constant is None and not self.in_proportion:
@@ -83,12 +83,12 @@ class DeviceLaw(KindFirst):
 
     @property
     def in_proportion(self) -> bool:
-        """Whether a task takes constants times its operations and its samples, as `Device` has."""
+        """Whether a task's time is a sum of constants times its operations and its samples."""
         return False
 
     @property
     def constant(self) -> float | None:
-        """The speed if tasks take operations / speed, flop/s; else None."""
+        """The speed, flop/s, if a task takes operations / speed; otherwise None."""
         return None
 
     @property
@@ -113,7 +113,7 @@ class DeviceLaw(KindFirst):
         return self
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
-        """Yield the faults of the block: key, message, value found."""
+        """Yield the faults of the block: key, message, and the value in the block."""
         working = self.working()
         if not working >= self.idle:  # NaN is refused as well
             text = (
@@ -123,7 +123,7 @@ class DeviceLaw(KindFirst):
             yield "active" if "active" in type(self).model_fields else "", text, working
 
 
-# Phones with random speeds, a different one for each client.
+# Phones with random speeds, drawn for each client.
 
 AI_BENCHMARK = (
     (0.0, 0.068),
@@ -136,12 +136,14 @@ AI_BENCHMARK = (
     (0.95, 2.385),
     (1.0, 2.784),
 )
-"""The distribution of speeds: shares of phones, and their largest speed relative to the median.
+"""The distribution of speeds: shares of phones, and the largest speed among them relative to the
+median phone.
 
 Scores of floating-point inference on the processor (CPU-F) of the 333 phones in the ranking of AI
 Benchmark of 2019: Ignatov et al., "AI Benchmark: All About Deep Learning on Smartphones in 2019",
 arXiv:1910.06663, as kept in github.com/PKU-Chengxu/FLASH, models/utils/device_util. Every model
-counts once, whatever its sales. The median phone is as fast as a Redmi Note 8."""
+counts once, whatever its sales. The median phone is as fast as a Redmi Note 8.
+"""
 
 _SHARES, _FACTORS = np.array(AI_BENCHMARK).T
 
@@ -167,7 +169,7 @@ class Phone(DeviceLaw):
 
     @property
     def varies(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     @property
@@ -181,7 +183,7 @@ class Phone(DeviceLaw):
         return self._times(float(_FACTORS[-1]))
 
     def one(self, rng: np.random.Generator) -> Self:
-        """Return a phone, drawn by inverse transform sampling."""
+        """Return a phone whose speed is drawn by inverse transform sampling."""
         return self._times(float(np.interp(rng.random(), _SHARES, _FACTORS)))
 
     def seconds(self, operations: float, samples: float) -> float:
@@ -209,7 +211,7 @@ _TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2
 
 
 def _battery(watt_hours: float) -> Figure:
-    """Return the capacity of a battery: a choice for a new one, reduced by ageing."""
+    """Return the capacity of a battery; its interval reaches down, since batteries age."""
     low, high = round(0.75 * watt_hours, 3), round(1.1 * watt_hours, 3)
     return lit(f"{watt_hours:g} Wh", low, high, ECODESIGN)
 
@@ -326,14 +328,15 @@ DEVICES: Mapping[str, Preset] = {
     "yang-2021": _cycles(_YANG, YANG_2021),
     "tran-2019": _cycles(f"{_TRAN}: kappa is 2e-28/2", TRAN_2019),
 }
-"""The presets; the speed is that of training, not the peak of the data sheet.
+"""The presets. The speed is that of training, not the peak of the data sheet.
 
-The tag of a whole preset is that of the weakest of its main figures; every figure has its own.
-Speeds are bounded: those of phones from below by the training times of FLASH; those of
-microcontrollers from above by inference with floats in MLPerf Tiny; those of Jetsons from above by
-the peak of the data sheet (cores x 2 x clock), of which they are a third. Capacities of batteries
-are choices, whose intervals cover ageing and manufacture. The parameters of the kappa model are
-within the ranges of its papers: 1e4 to 3e4 cycles a sample, and up to 2 GHz.
+The tag of a preset is that of the weakest of its main figures; every figure also has its own.
+Speeds are bounded by measurements of other work. For phones, the training times of FLASH bound them
+from below. For microcontrollers, inference with floats in MLPerf Tiny bounds them from above. For
+Jetsons, the peak of the data sheet (cores x 2 x clock) bounds them from above; the figures are a
+third of it. Capacities of batteries are choices, whose intervals cover ageing and manufacture. The
+parameters of the kappa model are within the ranges of its papers: 1e4 to 3e4 cycles per sample, and
+up to 2 GHz.
 """
 
 
@@ -346,9 +349,9 @@ _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 class Device(Presettable, DeviceLaw):
     """A client's processor: `operations / speed` seconds per task.
 
-    Its energy is idle power while it is on, plus the difference of active and idle power while it
-    computes. In the model of the literature a task takes `cycles / frequency` seconds and kappa *
-    cycles * frequency^2 joules instead, with cycles_per_sample cycles for every sample: Yang et
+    It draws idle power while it is on, plus the difference of active and idle power while it
+    computes. In the model of the literature a task instead takes `cycles / frequency` seconds and
+    kappa * cycles * frequency^2 joules, with cycles_per_sample cycles for every sample: Yang et
     al., "Energy Efficient Federated Learning Over Wireless Communication Networks", IEEE Trans.
     Wireless Comm. 2021; Tran et al., INFOCOM 2019.
     """
@@ -374,6 +377,7 @@ class Device(Presettable, DeviceLaw):
     @property
     def in_proportion(self) -> bool:
         """Whether a task takes constants times its operations and its samples."""
+        # A subclass may override `seconds`, so the property is known only of this class.
         return type(self) is Device
 
     def seconds(self, operations: float, samples: float) -> float:
@@ -381,19 +385,19 @@ class Device(Presettable, DeviceLaw):
         if self.speed is not None:
             return operations / self.speed
         if self.cycles_per_sample is None or self.frequency is None:
-            return 0.0  # of a block that is not valid
+            return 0.0  # only in an invalid block, whose faults are being collected
         return self.cycles_per_sample * samples / self.frequency
 
     def working(self) -> float:
-        """Return the power while it computes, W.
+        """Return the power while the device computes, W.
 
-        In the model with cycles the paper's energy is that of the work alone, kappa * frequency^3 W
-        while it lasts, so idle power is added to it.
+        The papers' energy in the model with cycles is that of the work alone: kappa * frequency^3 W
+        while it lasts. Idle power is therefore added.
         """
         if self.active is not None:
             return self.active
         if self.kappa is None or self.frequency is None:
-            return self.idle  # of a block that is not valid
+            return self.idle  # only in an invalid block, see `seconds`
         return self.kappa * self.frequency * self.frequency * self.frequency + self.idle
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
@@ -405,6 +409,7 @@ class Device(Presettable, DeviceLaw):
             for name in (_CYCLES if by_cycles else _LINEAR)
             if getattr(self, name) is None
         ]
+        # The power can be computed only if no number for it is missing.
         yield from wrong or super()._faults()
 
     def _left_over(self) -> Iterator[tuple[str, str, object]]:

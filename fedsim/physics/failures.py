@@ -1,7 +1,7 @@
-"""Failures of edges: graphs of peers whose edges are missing at times, at random.
+"""Failures of edges: graphs of peers in which edges are missing at random.
 
-Edges fail independently of each other: in each exchange anew, or as Markov chains in time, up and
-down for times that are exponential.
+Edges fail independently of each other. Failures are either drawn for each exchange, or follow a
+Markov chain in time, whose durations up and down are exponential.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,10 +33,11 @@ from fedsim.physics.overlay import Overlay
 class EdgeFailures(Spec):
     """Failures of the edges of a graph of peers, independent of each other.
 
-    Either in each exchange anew with a `probability`, or in time: an edge stays up and down for
-    times that are exponential with the means `up` and `down` (the two states of Gilbert, "Capacity
-    of a Burst-Noise Channel", Bell Syst. Tech. J. 1960), from its stationary state on, so that it
-    is up for the share up / (up + down) of the time.
+    With a `probability`, failures are drawn for each exchange. Otherwise they are processes in
+    time: an edge is up and down for exponential times with the means `up` and `down` (the two
+    states of Gilbert, "Capacity of a Burst-Noise Channel", Bell Syst. Tech. J. 1960). Such a
+    process is stationary from the start, so an edge is up for the share up / (up + down) of the
+    time.
     """
 
     probability: Fraction = as_written("0 %", "probability that an edge is missing in an exchange")
@@ -66,11 +67,12 @@ class EdgeFailures(Spec):
 class FailingByExchange:
     """The neighbours of peers in a graph whose edges are missing at random in each exchange.
 
-    An edge of an undirected graph fails both ways at once. The weights are those of what is left.
+    An undirected edge fails in both directions at once. The weights are computed for the graph that
+    remains.
 
     Attributes:
-        base: the graph, which may change with the number of the exchange.
-        probability: that an edge is missing.
+        base: the graph without failures, which may change with the number of the exchange.
+        probability: the probability that an edge is missing.
         stream: returns the random stream of an exchange, from 1.
     """
 
@@ -85,6 +87,7 @@ class FailingByExchange:
 
     def _draw(self, exchange: int) -> Overlay:
         base = self.base if isinstance(self.base, Overlay) else self.base.of(exchange)
+        # Both directions of an undirected edge fail together.
         edges = [pair for pair in base.pairs() if base.directed or pair[0] < pair[1]]
         up = self.stream(exchange).random(len(edges)) >= self.probability
         to: list[list[ClientId]] = [[] for _ in base.neighbours]
@@ -98,7 +101,7 @@ class FailingByExchange:
         return Overlay(_in_order([a + b for a, b in zip(to, back, strict=True)]))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node may ever send to which."""
+        """Yield the pairs (sender, receiver) that may be joined in some exchange."""
         return self.base.pairs()
 
 
@@ -111,7 +114,7 @@ class FailingInTime:
     """The law of an undirected graph whose edges go up and down in time.
 
     Attributes:
-        base: the edges while they are up: always the same, or changing in time themselves.
+        base: the edges while they are up; they may themselves change in time.
         failures: the law by which edges fail.
     """
 
@@ -120,20 +123,23 @@ class FailingInTime:
 
     @property
     def every(self) -> float:
-        """The least time between the beginnings of two exchanges, s."""
+        """The shortest time between the starts of two exchanges, s."""
         period = self.base.every if isinstance(self.base, NeighboursInTime) else 0.0
         return max(period, self.failures.every)
 
     @property
     def span(self) -> float:
-        """The time over which `check` looks at the graph, s."""
+        """The time over which `fedsim check` examines the graph, s."""
         return self.base.span if isinstance(self.base, NeighboursInTime) else 3600.0
 
     def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
         """Yield the changes of the graph in the order of time; see `NeighboursInTime.changes`.
 
-        A pair of nodes has a chain of its own from the first time that it has an edge.
+        Each pair of nodes has a failure process of its own, which begins when the pair first has an
+        edge.
         """
+        # Failures have a stream of their own, so that they do not affect what the base draws from
+        # `rng`.
         failures, own = self.failures, np.random.default_rng(rng.integers(2**63))
         share, means = failures.up / (failures.up + failures.down), (failures.down, failures.up)
         wanted: set[tuple[ClientId, ClientId]] = set()  # the edges of the base
@@ -161,10 +167,10 @@ class FailingInTime:
             if pair in wanted:
                 yield EdgeChange(time, *pair, there=is_up[pair])
             else:
-                yield EdgeChange(time, pair[0], pair[0], there=False)  # none
+                yield EdgeChange(time, pair[0], pair[0], there=False)  # no change, only progress
 
     def _upcoming(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
-        """Yield the changes of the edges of the base."""
+        """Yield the changes of the edges of the base, without failures."""
         if isinstance(self.base, NeighboursInTime):
             yield from self.base.changes(nodes, rng)
             return
@@ -178,9 +184,9 @@ class OverlayInTime:
     """The neighbours of peers in a graph that changes in time.
 
     Attributes:
-        nodes: their number.
+        nodes: the number of nodes.
         law: the law of the changes.
-        stream: returns the random stream of the graph, at its beginning.
+        stream: returns the random stream of the graph, from its start.
     """
 
     nodes: int
@@ -188,13 +194,13 @@ class OverlayInTime:
     stream: Callable[[], np.random.Generator]
 
     def play(self) -> GraphInTime:
-        """Return the graph before the time 0."""
+        """Return the graph, before its first changes at time 0."""
         return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node may ever send to which: every node to every other one."""
+        """Yield all pairs of different nodes: any of them may be joined at some time."""
         return permutations(range(self.nodes), 2)
 
 
 PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | FailingByExchange | OverlayInTime
-"""The neighbours of peers: always the same, changing by exchanges, or in time."""
+"""The neighbours of peers: fixed, changing with the exchange, or changing in time."""

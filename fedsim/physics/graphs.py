@@ -1,6 +1,6 @@
-"""Kinds of graphs of neighbours: regular, drawn, and listed. The block is the law.
+"""Kinds of graphs of neighbours: regular, random, and listed. Each block is its own law.
 
-Most are NetworkX's; what is drawn follows the run's seed.
+NetworkX constructs most of them. Random graphs follow from the seed of the run.
 """
 
 from math import isqrt
@@ -45,7 +45,7 @@ __all__ = [
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
-_DIGITS = 9  # the largest length of a client's number
+_DIGITS = 9  # in the number of a client, at most
 
 # Graphs that follow from the number of nodes.
 
@@ -60,6 +60,7 @@ class Ring(Neighbours):
         import networkx as nx
 
         ring: nx.Graph[int] = nx.path_graph(nodes)
+        # With two nodes, the path has this edge already.
         if nodes > 2:
             ring.add_edge(nodes - 1, 0)
         return ring
@@ -79,7 +80,7 @@ class Complete(Neighbours):
 
 
 class StarGraph(Neighbours):
-    """Node 0 is the neighbour of all others."""
+    """Node 0 is the only neighbour of all others."""
 
     kind: Literal["star"] = "star"
 
@@ -106,7 +107,10 @@ class TreeGraph(Neighbours):
 
 
 class Grid(Neighbours):
-    """A rectangular grid, filled row by row: neighbours are beside and above one another."""
+    """A rectangular grid, filled row by row.
+
+    Neighbours are next to each other in a row or column.
+    """
 
     kind: Literal["grid"] = "grid"
     rows: int | None = Field(
@@ -120,6 +124,7 @@ class Grid(Neighbours):
     def _graph(self, nodes: int, *, around: bool) -> "nx.Graph[int]":
         import networkx as nx
 
+        # The largest divisor up to the square root gives the grid nearest to a square.
         rows = self.rows or max(
             divisor for divisor in range(1, isqrt(nodes) + 1) if nodes % divisor == 0
         )
@@ -131,7 +136,7 @@ class Grid(Neighbours):
 
 
 class Torus(Grid):
-    """A rectangular grid whose rows and columns are closed to circles."""
+    """A rectangular grid whose rows and columns are closed to rings."""
 
     kind: Literal["torus"] = "torus"  # type: ignore[assignment]  # another kind
 
@@ -152,15 +157,16 @@ class Hypercube(Neighbours):
         if nodes & (nodes - 1):
             text = f"got {nodes} nodes; a hypercube has a power of 2, such as"
             raise DataError("kind", f"{text} {2 ** nodes.bit_length()}")
+        # A single node has no binary digit, and is a grid of side 1.
         places: nx.Graph[Any] = nx.grid_graph((2,) * (nodes.bit_length() - 1) or (1,))
         return nx.convert_node_labels_to_integers(places, ordering="sorted")
 
 
 class Exponential(Neighbours):
-    """Every node sends to those 1, 2, 4, 8, ... places further, cyclically.
+    """Every node sends to the nodes 1, 2, 4, 8, ... places further, cyclically.
 
     Ying, Yuan, Chen, Hu, Pan, Yin, "Exponential Graph is Provably Efficient for Decentralized Deep
-    Training", NeurIPS 2021: the static exponential graph, which is directed there.
+    Training", NeurIPS 2021: the static exponential graph, which is directed in the paper.
     """
 
     kind: Literal["exponential"] = "exponential"
@@ -181,11 +187,15 @@ class Exponential(Neighbours):
         return graph
 
 
-# Graphs that are drawn, once a run.
+# Random graphs, drawn once per run.
 
 
 def _regular(degree: int, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
-    """Return a random graph in which all nodes have the same degree."""
+    """Return a random graph in which all nodes have the same degree.
+
+    Raises:
+        DataError: no such graph exists.
+    """
     import networkx as nx
 
     if degree >= nodes or degree * nodes % 2:
@@ -196,7 +206,7 @@ def _regular(degree: int, nodes: int, rng: np.random.Generator) -> "nx.Graph[int
 
 
 class Random(Neighbours):
-    """A random graph, drawn once a run: regular, or with independent edges."""
+    """A random graph, drawn once per run: regular, or with independent edges."""
 
     kind: Literal["random"] = "random"
     degree: int | None = Field(default=None, ge=1, description="neighbours per node")
@@ -233,10 +243,10 @@ class Regular(Neighbours):
 
 
 class SmallWorld(Neighbours):
-    """A ring in which each edge to the nearest nodes is rewired at random with a probability.
+    """A ring in which each edge to the nearest nodes is rewired with a probability.
 
-    Watts, Strogatz, "Collective dynamics of small-world networks", Nature 1998; drawn again, at
-    most 100 times, until it is connected.
+    Watts, Strogatz, "Collective dynamics of small-world networks", Nature 1998. The graph is drawn
+    again, at most 100 times, until it is connected.
     """
 
     kind: Literal["small-world"] = "small-world"
@@ -260,7 +270,7 @@ class SmallWorld(Neighbours):
 
 
 class ScaleFree(Neighbours):
-    """Nodes arrive one by one, and prefer neighbours that have many: a few have very many.
+    """Nodes arrive one by one and prefer neighbours with many edges: a few nodes have very many.
 
     Barabasi, Albert, "Emergence of scaling in random networks", Science 1999.
     """
@@ -284,9 +294,9 @@ Position = tuple[float, float]
 class Geometric(Neighbours):
     """Nodes in a plane are neighbours within a range of each other.
 
-    Positions that are not given are drawn uniformly in the unit square, again, at most 100 times,
-    until the graph is connected (Gupta, Kumar, "Critical power for asymptotic connectivity in
-    wireless networks", 1999: from a range of about sqrt(log(M) / (pi M)) on).
+    By default positions are uniform in the unit square. They are drawn again, at most 100 times,
+    until the graph is connected, which is likely from a range of about sqrt(log(M) / (pi M)) on
+    (Gupta, Kumar, "Critical power for asymptotic connectivity in wireless networks", 1999).
     """
 
     kind: Literal["geometric"] = "geometric"
@@ -322,19 +332,19 @@ class Geometric(Neighbours):
         return graph
 
 
-_TRIES = 100  # graphs that are drawn until one is connected
+_TRIES = 100  # graphs drawn, at most, until one is connected
 
 
 def _seed(rng: np.random.Generator) -> Any:
-    """Return a seed for NetworkX, whose use of NumPy's generators differs between versions."""
+    """Return a seed for NetworkX, which draws differently from NumPy's generators by version."""
     return int(rng.integers(2**32))
 
 
-# Graphs that are given.
+# Listed graphs.
 
 
 class Listed(Neighbours):
-    """The neighbours given as pairs."""
+    """Neighbours listed as pairs, in the scenario or in a file."""
 
     kind: Literal["edges"] = "edges"
     edges: tuple[tuple[int, int], ...] = Field(
@@ -354,7 +364,11 @@ class Listed(Neighbours):
         return self
 
     def read_edges(self, read: ReadPairs) -> Self:
-        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ..."""
+        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ...
+
+        Raises:
+            DataError: a node of the file has another name.
+        """
         if self.path is None:
             return self
         pairs = read(self.path, directed=True) if self.directed else read(self.path)
@@ -379,7 +393,7 @@ def _number(node: str) -> ClientId:
     """Return the number of a client in a file.
 
     Raises:
-        DataError: the name has none.
+        DataError: its name has no number.
     """
     number = node.removeprefix("client-")
     if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:

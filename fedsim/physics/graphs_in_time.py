@@ -1,10 +1,10 @@
 """Graphs of neighbours that change: from exchange to exchange, or in time.
 
-One rule holds for all of them: the neighbours of a node in an exchange are those that it has when
-the exchange begins, and what is sent to them arrives even if the edge is gone by then. A graph that
-changes with the number of the exchange is the same whenever a node begins it. Where a graph changes
-in time, all nodes begin an exchange together, as the last of them is ready, so that both ends of an
-edge agree on it and the mixing matrix W of an exchange is that of one graph.
+In all of them, the neighbours of a node in an exchange are those it has when the exchange begins.
+What is sent to them arrives even if the edge has disappeared meanwhile. If a graph changes with the
+number of the exchange, nodes may begin an exchange at different times. If a graph changes in time,
+all nodes begin an exchange together, when the last of them is ready. So both ends of an edge agree
+on it, and the mixing matrix W of an exchange is that of one graph.
 """
 
 from abc import abstractmethod
@@ -36,10 +36,10 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 @dataclass(frozen=True, slots=True)
 class OverlayCycle:
-    """The neighbours of peers in graphs that take turns.
+    """The neighbours of peers in a cycle of graphs.
 
     Attributes:
-        graphs: exchange k of every node, from 1, has the graph (k - 1) modulo their number.
+        graphs: the graphs; exchange k, from 1, has the graph number (k - 1) modulo their number.
     """
 
     graphs: tuple[Overlay, ...]
@@ -49,16 +49,17 @@ class OverlayCycle:
         return self.graphs[(exchange - 1) % len(self.graphs)]
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node sends to which in any of them."""
+        """Yield the pairs (sender, receiver) of all graphs."""
         for graph in self.graphs:
             yield from graph.pairs()
 
     def contraction(self) -> float:
-        """Return the factor by which one turn of all graphs shortens the distance to the mean.
+        """Return the factor by which one cycle reduces the distance to the mean.
 
-        It is the norm of W_k ... W_1 - 11^T/M, and 0 if the turn ends at the mean itself.
+        It is the norm of W_k ... W_1 - 11^T/M, and 0 if one cycle computes the mean exactly.
         """
         matrices = [graph.matrix().toarray() for graph in self.graphs]
+        # The first exchange acts first, so its matrix is the last factor.
         *_, whole = accumulate(matrices, lambda past, new: matmul(new, past))
         return float(np.linalg.norm(whole - 1 / len(whole), 2))
 
@@ -68,10 +69,10 @@ class NeighboursByExchange(Neighbours):
 
     @abstractmethod
     def sequence(self, nodes: int, stream: "Stream") -> "OverlayCycle | Matchings":
-        """Return the graphs of all exchanges; what is drawn is from the stream of its exchange."""
+        """Return the graphs of all exchanges; random ones come from the exchange's own stream."""
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
-        """Return which node sends to which in any exchange."""
+        """Return the graph of all edges that occur in some exchange."""
         import networkx as nx
 
         graph: nx.Graph[int] = nx.DiGraph()
@@ -83,11 +84,11 @@ class NeighboursByExchange(Neighbours):
 class OnePeer(NeighboursByExchange):
     """In exchange k every node sends to the one 2^((k - 1) mod n) places further, n = log2 M.
 
-    Ying, Yuan, Chen, Hu, Pan, Yin, "Exponential Graph is Provably Efficient for Decentralized Deep
-    Training", NeurIPS 2021: the one-peer exponential graph; so too Assran, Loizou, Ballas, Rabbat,
-    "Stochastic Gradient Push", ICML 2019, with one peer. A node sends and receives one message an
-    exchange, W has two entries of 1/2 in each row and column, and of a power of two nodes n
-    exchanges end at the mean itself; n is rounded up for other numbers.
+    The one-peer exponential graph of Ying, Yuan, Chen, Hu, Pan, Yin, "Exponential Graph is Provably
+    Efficient for Decentralized Deep Training", NeurIPS 2021, and of Assran, Loizou, Ballas, Rabbat,
+    "Stochastic Gradient Push", ICML 2019, with one peer. A node sends and receives one message per
+    exchange, and W has two entries of 1/2 in each row and column. If M is a power of two, n
+    exchanges compute the mean exactly. For other numbers n is rounded up.
     """
 
     kind: Literal["one-peer"] = "one-peer"
@@ -97,13 +98,13 @@ class OnePeer(NeighboursByExchange):
         return self.cycle(nodes)
 
     def cycle(self, nodes: int) -> OverlayCycle:
-        """Return the graphs that take turns."""
+        """Return the cycle of graphs."""
         steps = [2**power for power in range(max((nodes - 1).bit_length(), 1))]
         return OverlayCycle(tuple([_shift_graph(nodes, step) for step in steps]))
 
 
 def _shift_graph(nodes: int, step: int) -> Overlay:
-    """Return the graph in which every node sends to the one some places further, cyclically."""
+    """Return the graph in which every node sends to the one `step` places further, cyclically."""
     if nodes == 1:
         return Overlay(((),), ((),))
     to = tuple([((node + step) % nodes,) for node in range(nodes)])
@@ -116,10 +117,10 @@ Stream = Callable[[int], np.random.Generator]
 
 
 def drawn_once(known: dict[int, Overlay], exchange: int, draw: Callable[[int], Overlay]) -> Overlay:
-    """Return the graph of an exchange, drawn where it is not among the few that are kept."""
+    """Return the graph of an exchange: a recent one from the cache, otherwise a drawn one."""
     if exchange not in known:
         if len(known) >= _KEPT:
-            known.clear()  # drawn again as they were
+            known.clear()  # an exchange has its own stream, so drawing again gives the same graph
         known[exchange] = draw(exchange)
     return known[exchange]
 
@@ -129,7 +130,7 @@ class Matchings:
     """The neighbours of peers in pairs that are drawn for each exchange.
 
     Attributes:
-        nodes: their number.
+        nodes: the number of nodes.
         stream: see `Stream`.
     """
 
@@ -144,33 +145,35 @@ class Matchings:
     def _draw(self, exchange: int) -> Overlay:
         order = self.stream(exchange).permutation(self.nodes).tolist()
         near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
+        # If the number of nodes is odd, the last one in this order has no partner.
         for one, other in zip(order[::2], order[1::2], strict=False):
             near[one], near[other] = (other,), (one,)
         return Overlay(tuple(near))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node may ever send to which: every node to every other one."""
+        """Yield all pairs of different nodes: any of them may be joined in some exchange."""
         return permutations(range(self.nodes), 2)
 
     def contraction(self) -> float:
-        """Return by which factor an exchange shortens the expected squared distance to the mean.
+        """Return the factor by which an exchange reduces the expected squared distance to the mean.
 
-        It is the second eigenvalue of E[W], which is E[W^T W], as each W is a projection.
+        It is the second largest eigenvalue of E[W]. Since each W is a projection, E[W] = E[W^T W].
         """
         even = self.nodes % 2 == 0
         return (self.nodes - 2) / (2 * (self.nodes - 1)) if even else 0.5 * (self.nodes > 1)
 
 
-_KEPT = 64  # graphs: nodes are rarely further apart
+_KEPT = 64  # graphs in the cache: nodes are rarely this many exchanges apart
 
 
 class RandomMatching(NeighboursByExchange):
-    """In each exchange the nodes are paired at random, anew: random pairwise gossip in rounds.
+    """In each exchange the nodes are paired at random: random pairwise gossip in rounds.
 
     Boyd, Ghosh, Prabhakar, Shah, "Randomized Gossip Algorithms", IEEE Trans. Inf. Theory 2006, the
-    synchronous model on a complete graph. Both of a pair take their mean; of an odd number of nodes
-    one is left alone. The expected squared distance to the mean falls by the second eigenvalue of
-    E[W], (M - 2) / (2 (M - 1)) of an even number M, in each exchange.
+    synchronous model on a complete graph. Both nodes of a pair take their mean. If the number of
+    nodes is odd, one has no partner. In each exchange the expected squared distance to the mean
+    falls by the second largest eigenvalue of E[W], which is (M - 2) / (2 (M - 1)) for an even
+    number M.
     """
 
     kind: Literal["random-matching"] = "random-matching"
@@ -186,13 +189,14 @@ class RandomMatching(NeighboursByExchange):
 class EdgeChange(NamedTuple):
     """An edge that appears or disappears.
 
-    One whose ends are the same node is none. A law without end yields such ones, too, so that a
-    graph that has ceased to change is not looked for its next change for ever.
+    If both ends are the same node, nothing changes. Endless laws yield such changes from time to
+    time, so that a search for the next change ends even if the graph has stopped changing.
 
     Attributes:
-        time: s.
-        one, other: its ends.
-        there: whether it appears.
+        time: the time of the change, s.
+        one: the node at one end of the edge.
+        other: the node at the other end.
+        there: whether the edge appears.
     """
 
     time: float
@@ -202,17 +206,18 @@ class EdgeChange(NamedTuple):
 
 
 class GraphInTime:
-    """The undirected graph at a time that never falls, and the weights of Metropolis.
+    """An undirected graph at a time that only increases, with Metropolis weights.
 
-    What a change leaves as it was is kept: it costs the neighbours of its two ends alone.
+    Weights are cached. A change of the graph recomputes only those of its two ends and their
+    neighbours.
 
     Args:
-        nodes: their number.
-        changes: in the order of time; those at 0 make the first graph.
+        nodes: the number of nodes.
+        changes: the changes in the order of time; those at 0 make the first graph.
 
     Attributes:
-        edges: their number.
-        changes: how many there were so far.
+        edges: the current number of edges.
+        changes: the number of changes so far.
     """
 
     def __init__(self, nodes: int, changes: Iterator[EdgeChange]) -> None:
@@ -226,11 +231,16 @@ class GraphInTime:
 
     @property
     def next_time(self) -> float:
-        """When something changes next, if at all, s."""
+        """The time of the next change, s; infinite if there is none."""
         return inf if self._next is None else self._next.time
 
     def advance(self, time: float, seen: Callable[[EdgeChange], None] | None = None) -> None:
-        """Make all changes up to a time, s, those at that very time included; report each."""
+        """Apply all changes up to and including a time, s.
+
+        Args:
+            time: the time.
+            seen: called with each change that has an effect.
+        """
         ends = set()
         while (change := self._next) is not None and change.time <= time:
             if self._apply(change):
@@ -241,9 +251,10 @@ class GraphInTime:
         self._forget(ends)
 
     def _apply(self, change: EdgeChange) -> bool:
-        """Make a change, and return whether it is one."""
+        """Apply a change; return whether it has an effect."""
         _, one, other, there = change
         near, far = self._there[one], self._there[other]
+        # A law may repeat a change, and does not know which nodes have been removed.
         if (other in near) == there or one in self._gone or other in self._gone:
             return False
         if there:
@@ -257,7 +268,7 @@ class GraphInTime:
         return True
 
     def _forget(self, nodes: set[ClientId]) -> None:
-        """Forget the weights that follow from the degrees of nodes."""
+        """Drop the cached weights that depend on the degrees of nodes."""
         for node in nodes if self._weights else ():
             self._weights.pop(node, None)
             for near in self._there[node]:
@@ -272,11 +283,11 @@ class GraphInTime:
         self._gone.add(node)
 
     def neighbours(self, node: ClientId) -> tuple[ClientId, ...]:
-        """Return the neighbours of a node now, in order."""
+        """Return the current neighbours of a node, in order."""
         return tuple(sorted(self._there[node]))
 
     def weights(self, node: ClientId) -> Weights:
-        """Return the weights that a node gives its neighbours now; see `Overlay.weights`."""
+        """Return the current weights that a node gives its neighbours; see `Overlay.weights`."""
         if node not in self._weights:
             degree = len(self._there[node])
             self._weights[node] = {
@@ -286,20 +297,21 @@ class GraphInTime:
         return self._weights[node]
 
     def overlay(self) -> Overlay:
-        """Return the graph as it is now."""
+        """Return the current graph."""
         return Overlay(tuple([self.neighbours(node) for node in range(len(self._there))]))
 
 
 class NeighboursInTime(Neighbours):
-    """A law of neighbours that change in time: all nodes begin an exchange together."""
+    """A law of neighbours that change in time; all nodes begin an exchange together."""
 
     every: Seconds = as_written("0 s", "shortest time between the starts of two exchanges")
 
     def follow(self, read: "ReadFile") -> Self:
-        """Return the block with the contents of its file, if any.
+        """Return the block with the contents of its file, if it has one.
 
         Raises:
-            DataError, OSError: the file is invalid or cannot be read.
+            DataError: the file is invalid.
+            OSError: the file cannot be read.
         """
         return self
 
@@ -309,19 +321,20 @@ class NeighboursInTime(Neighbours):
 
         Args:
             nodes: the number of nodes.
-            rng: the stream of random graphs, for this method alone.
+            rng: the stream of random graphs, which only this method uses.
 
         Raises:
-            DataError: at its first step: there are none; its key is relative to the block.
+            DataError: on the first step, if the law does not suit the nodes; its key is relative to
+                the block.
         """
 
     @property
     def span(self) -> float:
-        """The time over which `check` looks at the graph, s."""
+        """The time over which `fedsim check` examines the graph, s."""
         return 3600.0
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
-        """Return the graph at the beginning, which need not be connected."""
+        """Return the graph at time 0, which need not be connected."""
         import networkx as nx
 
         first = GraphInTime(nodes, self.changes(nodes, rng))
@@ -332,15 +345,15 @@ class NeighboursInTime(Neighbours):
         return graph
 
     def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
-        """Return the graph at the beginning, which need not be connected."""
+        """Return the neighbours at time 0; the graph need not be connected."""
         return overlay_of(self.graph(nodes, rng))
 
 
 ReadFile = Callable[..., Array]
-"""Calls a reader, its first argument, with the path of a file, the second one."""
+"""Calls a reader, the first argument, with the path of a file, the second argument."""
 
 
-# Contacts that were recorded.
+# Recorded contacts.
 
 Contact = tuple[int, int, float, float]
 _COLUMNS = (
@@ -352,12 +365,12 @@ _COLUMNS = (
 
 
 def read_contacts(path: Path) -> Array:
-    """Read contacts: CSV with columns source, target, begin, end (clients from 0, and s).
+    """Read contacts: a CSV file with columns source, target, begin, end (clients from 0, and s).
 
-    Of a header, dates and times since 1970 see `fedsim.physics.tables.read_table`.
+    For headers, dates and times since 1970 see `fedsim.physics.tables.read_table`.
 
     Returns:
-        Shape (contacts, 4).
+        Shape (contacts, 4): one row (source, target, begin, end) per contact.
 
     Raises:
         DataError: the file cannot be read, or a line is malformed.
@@ -372,7 +385,7 @@ def read_contacts(path: Path) -> Array:
 
 
 class Contacts(NeighboursInTime):
-    """Nodes are neighbours from the begin of a contact to its end, as in recorded traces."""
+    """Nodes are neighbours from the begin to the end of each contact, as in recorded traces."""
 
     kind: Literal["contacts"] = "contacts"
     contacts: tuple[Contact, ...] = Field(
@@ -405,7 +418,7 @@ class Contacts(NeighboursInTime):
 
     @property
     def span(self) -> float:
-        """The end of the last contact, or the period."""
+        """The period of the contacts, or without one the end of the last contact, s."""
         return self.repeat or max((contact[3] for contact in self.contacts), default=0.0)
 
     def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
@@ -427,15 +440,15 @@ class Contacts(NeighboursInTime):
 
 
 def _turns(contacts: Sequence[Contact]) -> list[EdgeChange]:
-    """Return the changes that contacts make, of which those of a pair may overlap."""
+    """Return the changes of the graph; contacts of one pair may overlap."""
     ends = [(begin, True, min(a, b), max(a, b)) for a, b, begin, _ in contacts]
     ends += [(end, False, min(a, b), max(a, b)) for a, b, _, end in contacts]
     open_ones: dict[tuple[int, int], int] = {}
-    made = []
-    # An end and a begin of one pair at one instant are no change: begins are counted first.
-    for time, there, one, other in sorted(ends, key=lambda each: (each[0], not each[1], *each[2:])):
+    edge_changes = []
+    # If a contact of a pair ends when another begins, the edge stays: begins come first.
+    for time, there, one, other in sorted(ends, key=lambda end: (end[0], not end[1], *end[2:])):
         before = open_ones.get((one, other), 0)
         open_ones[one, other] = now = before + (1 if there else -1)
         if (before > 0) != (now > 0):
-            made.append(EdgeChange(time, one, other, there))
-    return made
+            edge_changes.append(EdgeChange(time, one, other, there))
+    return edge_changes

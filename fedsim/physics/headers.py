@@ -1,7 +1,7 @@
 """Headers of files of numbers: which column is which, and in what unit.
 
-A column is found by its name, or by the dimension of its unit; names are as documented or those
-that people use. A unit is converted or refused, and what a header leaves open is remarked.
+A column is recognised by its name, documented or in common use, or by the dimension of its unit.
+Units are converted or refused. Where a header is ambiguous, a remark states what was assumed.
 """
 
 import csv
@@ -20,15 +20,15 @@ from fedsim.core.ports import Array
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that a reader wants.
+    """A column that a reader needs.
 
     Attributes:
         name: the documented name, such as "seconds".
-        unit: the unit of its numbers, if no header gives another; empty if they have none.
-        base: the unit in which they are returned.
-        words: headings that stand for the column, in small letters.
-        preferred: the word that decides between two columns with such a heading.
-        implied: units that follow from a heading, if the header gives none.
+        unit: the unit of its numbers if the header states none; empty for numbers without a unit.
+        base: the unit of the returned numbers.
+        words: headings of the column in common use, in lower case.
+        preferred: the word that decides if two columns have such headings.
+        implied: the units implied by some headings, if the header states none.
     """
 
     name: str
@@ -44,9 +44,14 @@ class Column:
         return self.base == "s"
 
     def scale(self, unit: str) -> Callable[[Array], Array]:
-        """Return the conversion from a unit to the base, rounded once where a factor is decimal."""
+        """Return the conversion from a unit to the base unit.
+
+        It divides where the inverse of the factor is a whole number, so that it rounds only once.
+        """
         size = factor(unit, self.base) if unit != self.base else Decimal(1)
         assert size is not None, "the dimension was checked"  # noqa: S101
+        # Dividing by 1000 rounds once. Multiplying by 0.001, which is no binary fraction, rounds
+        # twice.
         inverse = 1 / size
         if inverse > 1 and inverse == int(inverse):
             return lambda values: values / float(inverse)
@@ -63,24 +68,24 @@ def words(text: str) -> frozenset[str]:
 
 
 CLOCK = words("seconds time times timestamp t ts datetime date clock epoch unix elapsed hours hour")
-"""The words for a time."""
+"""Words for a time."""
 
 CLIENT = words("client clients id node user device phone peer")
-"""The words for the number of a client."""
+"""Words for the number of a client."""
 
 _ASIDE = words(
     "id no nr number index avg average mean time date at utc gmt direct life cycle coordinate coord"
     " position pos up down upload download uplink downlink ul dl total output input value local"
 )
-"""Words after a name that are no unit."""
+"""Words that may follow the name of a column and are no unit."""
 
 _COMMENTS = words("utc gmt direct lifecycle local")
 _BRACKETS = re.compile(r"(.*?)\s*[(\[{]([^()\[\]{}]*)[)\]}]\s*(.*)")
 _STARTS = re.compile(r"(?:^|[\s_-]+)(?=\S)|(?<=[a-z])(?=[A-Z])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_MOST = 4  # columns that are named among those left out
-_WIDEST = 1000  # columns of a file: each title is looked at in several ways
-_LETTERS = 6  # of a unit whose letters may be small or large
+_MOST = 4  # columns that a remark on unused columns lists
+_WIDEST = 1000  # accepted columns of a file: each title is parsed in several ways
+_LETTERS = 6  # in a unit of unclear case: each letter doubles the number of readings
 
 
 class Heading(NamedTuple):
@@ -88,7 +93,7 @@ class Heading(NamedTuple):
 
     Attributes:
         text: the text of the cell.
-        name: the text without the unit, in small letters.
+        name: the text without the unit, in lower case.
         unit: the unit in the notation of a scenario; empty if there is none.
         unknown: the text in brackets, if it is no unit.
     """
@@ -100,12 +105,12 @@ class Heading(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The text, or words for a column without one, such as the index of a data frame."""
+        """The text, or a description of a column without one, such as the index of a data frame."""
         return self.text or "a column without a name"
 
 
 def parse_heading(text: str) -> Heading:
-    """Divide a cell of a header into a name and a unit.
+    """Split a cell of a header into a name and a unit.
 
     >>> parse_heading("bandwidth_kbps")[1:3], parse_heading("Power (mW)")[1:3]
     (('bandwidth', 'kbit/s'), ('power', 'mW'))
@@ -125,7 +130,7 @@ def parse_heading(text: str) -> Heading:
 
 
 def _suffix(text: str, start: int) -> str | None:
-    """Return the unit from a place of a cell on, which camel case may have given a large letter."""
+    """Return the unit at the end of a cell, whose first letter may be a capital of camel case."""
     suffix = text[start:]
     camel = start > 0 and text[start - 1].islower() and suffix[1:].islower()
     return spelled(suffix.lower() if camel else suffix)
@@ -136,13 +141,13 @@ def _fold(text: str) -> str:
 
 
 class Choice(NamedTuple):
-    """A column of a file that was chosen for one that a reader wants.
+    """A column of a file, chosen for one that a reader needs.
 
     Attributes:
-        place: the place of the column in a row, from 0.
+        place: the position of the column in a row, from 0.
         unit: the unit of its numbers.
-        title: the heading, if it names the column; else empty.
-        stated: whether the header gives the unit.
+        title: the heading, if it names the column; otherwise empty.
+        stated: whether the header states the unit.
     """
 
     place: int
@@ -152,11 +157,11 @@ class Choice(NamedTuple):
 
 
 class HeaderError(ValueError):
-    """A header in which a column is missing, or has a unit that cannot be converted."""
+    """A header in which a column is missing, ambiguous, or has a unit that cannot be converted."""
 
 
 def split_cells(line: str) -> list[str]:
-    """Return the cells of a line, which may be quoted."""
+    """Return the cells of a line of CSV, without quotes."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
     except csv.Error:  # csv refuses a cell of more than 128 kB
@@ -164,7 +169,7 @@ def split_cells(line: str) -> list[str]:
 
 
 def are_named(titles: Sequence[str], columns: Sequence[Column]) -> bool:
-    """Return whether a header names all of some columns."""
+    """Return whether a header names all of the columns."""
     headings = [parse_heading(title) for title in titles[:_WIDEST]]
     return all(any(_has_word(heading, column) for heading in headings) for column in columns)
 
@@ -176,13 +181,13 @@ def choose_columns(
 
     Args:
         titles: the cells of the header.
-        columns: that are wanted.
+        columns: the wanted columns.
 
     Returns:
-        A choice for each column, and remarks on them.
+        A choice for each column, and remarks on assumptions.
 
     Raises:
-        HeaderError: a column is missing, may be either of two, or has another dimension.
+        HeaderError: a column is missing, ambiguous, or has a unit of another dimension.
     """
     if len(titles) > _WIDEST:
         raise HeaderError(f"{len(titles):,} columns; give {_WIDEST:,} at most")
@@ -212,7 +217,7 @@ def choose_columns(
 
 
 def _published(headings: list[Heading]) -> list[Heading]:
-    """Return headings in which the value of WattTime's API, which has no name, has one."""
+    """Return headings in which the column "value" of WattTime's API has a name."""
     names = [heading.name for heading in headings]
     if "point time" not in names:
         return headings
@@ -223,7 +228,7 @@ def _published(headings: list[Heading]) -> list[Heading]:
 
 
 def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
-    """Return a heading with the unit that its name implies, or none where numbers have none."""
+    """Return a heading with the unit that its name implies; without one for a unitless column."""
     if not column.unit:
         return heading._replace(unit="")
     unit = "" if heading.unit else column.implied.get(heading.name, "")
@@ -233,16 +238,19 @@ def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
 
 
 def _guess(heading: Heading, column: Column) -> str:
-    """Return the remark on a column whose heading says nothing."""
-    told = not column.unit or heading.unit or spelled(column.name)
-    return f"{heading.shown} is taken for {column.name}{'' if told else f', in {column.unit}'}"
+    """Return the remark on a column whose heading does not identify it."""
+    unit_known = not column.unit or heading.unit or spelled(column.name)
+    return (
+        f"{heading.shown} is taken for {column.name}{'' if unit_known else f', in {column.unit}'}"
+    )
 
 
 def _places(
     headings: Sequence[Heading], columns: Sequence[Column], remarks: list[str]
 ) -> list[int]:
-    """Return the place of each column that names or units tell; -1 for the others."""
+    """Return the position of each column that names or units identify; -1 for the others."""
     places = [-1] * len(columns)
+    # The most certain sign first: a heading that is the name, one that contains it, a unit.
     for fits in (_is_named, _has_word, _has_dimension):
         for number, column in enumerate(columns):
             if places[number] >= 0:
@@ -251,7 +259,7 @@ def _places(
                 n for n, heading in enumerate(headings) if n not in places and fits(heading, column)
             ]
             if fits is _has_dimension and _alike(column, columns, places):
-                continue  # a time may be the begin or the end
+                continue  # with a time in s, for example, both the begin and the end are possible
             if len(fitting) > 1:
                 fitting = _decide([(n, headings[n]) for n in fitting], column, remarks)
             places[number] = fitting[0] if fitting else -1
@@ -272,19 +280,23 @@ def _has_dimension(heading: Heading, column: Column) -> bool:
 
 
 def _alike(column: Column, columns: Sequence[Column], places: Sequence[int]) -> bool:
-    """Return whether another column is missing that has the same dimension."""
+    """Return whether another column of the same dimension is missing, too."""
     same = [n for n, each in enumerate(columns) if each.base == column.base]
     return sum(places[n] < 0 for n in same) > 1
 
 
-def _decide(found: Sequence[tuple[int, Heading]], column: Column, remarks: list[str]) -> list[int]:
-    """Return the one that has the preferred word.
+def _decide(
+    fitting: Sequence[tuple[int, Heading]], column: Column, remarks: list[str]
+) -> list[int]:
+    """Return the position of the column whose heading has the preferred word.
 
     Raises:
-        HeaderError: none has, or several have.
+        HeaderError: no heading, or more than one, has it.
     """
-    chosen = [(n, each) for n, each in found if column.preferred and column.preferred in each.name]
-    names = [each.text for _, each in found]
+    chosen = [
+        (n, each) for n, each in fitting if column.preferred and column.preferred in each.name
+    ]
+    names = [each.text for _, each in fitting]
     if len(chosen) != 1:
         text = f"{' and '.join(names)} may each be {column.name}; keep one of them"
         raise HeaderError(text)
@@ -294,25 +306,34 @@ def _decide(found: Sequence[tuple[int, Heading]], column: Column, remarks: list[
 
 
 def _fill(places: list[int], headings: Sequence[Heading], columns: Sequence[Column]) -> list[int]:
-    """Place the columns whose headings say nothing where they are documented; return these.
+    """Assume the documented positions for columns that the header does not identify.
+
+    Returns:
+        The numbers of these columns.
 
     Raises:
-        HeaderError: it is not certain where they are.
+        HeaderError: their positions are ambiguous.
     """
     missing = [n for n, place in enumerate(places) if place < 0]
     free = [n for n in range(len(headings)) if n not in places]
+    # Safe in two cases: one column is missing and one heading is left, or every column is in its
+    # documented position.
     alone = len(missing) == len(free) == 1
     if missing and not (alone or (missing == free and len(headings) == len(columns))):
         names = " and ".join(columns[n].name for n in missing)
-        given = listed([heading.text for heading in headings], _MOST)
-        raise HeaderError(f"the header ({given}) does not say which column is {names}")
+        shown = listed([heading.text for heading in headings], _MOST)
+        raise HeaderError(f"the header ({shown}) does not say which column is {names}")
     for number, place in zip(missing, free, strict=False):
         places[number] = place
     return missing
 
 
 def _check_unit(heading: Heading, column: Column) -> None:
-    """Raise a HeaderError where the unit of a heading is not one of the column's dimension."""
+    """Check that the unit of a heading has the dimension of its column.
+
+    Raises:
+        HeaderError: it has another dimension, or is unknown or ambiguous.
+    """
     if not column.unit:
         return
     wanted = f"give {noun(column.unit)} in a unit such as {column.unit}"
@@ -332,7 +353,7 @@ def _check_unit(heading: Heading, column: Column) -> None:
 
 
 def _tail(heading: Heading, column: Column) -> str:
-    """Return what follows the name of a column and is none of the words that do; else empty."""
+    """Return the text after the name of a column that may be an unknown unit; otherwise empty."""
     tokens = heading.name.split()
     known = [n for n, token in enumerate(tokens) if token in column.words]
     if not known or all(token in _ASIDE for token in tokens[known[-1] + 1 :]):
@@ -342,7 +363,7 @@ def _tail(heading: Heading, column: Column) -> str:
 
 
 def _readings(text: str) -> list[str]:
-    """Return the units that a text may be with other small and large letters."""
+    """Return the units that a text could be in other combinations of upper and lower case."""
     letters = [sorted({letter.lower(), letter.upper()}) for letter in text]
     if sum(len(letter) > 1 for letter in letters) > _LETTERS:
         return []
@@ -350,7 +371,7 @@ def _readings(text: str) -> list[str]:
 
 
 def is_documented(title: str, column: Column) -> bool:
-    """Return whether a heading is as the documentation has it."""
+    """Return whether a heading is exactly the documented name or unit of a column."""
     return bool(title) and title.lower() in (column.name.lower(), column.unit.lower())
 
 

@@ -1,8 +1,8 @@
-"""Hierarchies: which server every node has, where gateways stand between clients and the server.
+"""Hierarchies of gateways between clients and server: which nodes belong to which server.
 
 Nodes are numbered from below: the clients, from 0, then the gateways of the first tier, then those
-of the next one. Each server has a block of consecutive nodes below it; the sizes of the blocks of a
-tier differ by one node at most.
+of the next one. Each server has a block of consecutive nodes below it. The sizes of the blocks in a
+tier differ by at most one node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class Hierarchy:
 
     Attributes:
         levels: the numbers of the nodes of each level: the clients, then tier by tier.
-        below: the nodes that each server asks, by the server's number.
-        above: the server of each node, by number.
+        below: the nodes that each server asks, by the number of the server.
+        above: the server of each node, by the number of the node.
     """
 
     levels: tuple[range, ...]
@@ -33,18 +33,18 @@ class Hierarchy:
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
-        """The least and the largest number of nodes below a server, by the level of the nodes."""
+        """The smallest and largest number of nodes below a server, by the level of these nodes."""
         counts: list[list[int]] = [[] for _ in self.levels]
         for nodes in self.below.values():
             counts[self.level(nodes[0])].append(len(nodes))
         return tuple((min(level), max(level)) for level in counts)
 
     def describe(self, methods: Sequence[str], rounds: Sequence[int]) -> str:
-        """Return the levels in words.
+        """Return a description of the levels.
 
         Args:
             methods: the kind of the method between the nodes of each level and their servers.
-            rounds: the rounds of a gateway of each tier in a round of its server.
+            rounds: for each tier, the rounds of a gateway per round of its server.
 
         Example:
             >>> hierarchy(4, [2]).describe(["fedavg", "diloco"], [3]).partition(": ")[2]
@@ -69,11 +69,12 @@ class Hierarchy:
 
 
 def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
-    """Return the hierarchy of some clients below tiers of gateways.
+    """Return the hierarchy of a number of clients below tiers of gateways.
 
     Args:
         clients: M, the number of clients.
-        gateways: the number of gateways in each tier, from below; each has a node below it.
+        gateways: the number of gateways in each tier, from below; at most the number of nodes
+            below.
 
     Example:
         >>> tree = hierarchy(5, [2])
@@ -86,8 +87,10 @@ def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
         first += count
     below: dict[ClientId, range] = {}
     above: list[ClientId] = []
+    # Above the last level is the server alone.
     for nodes, servers in zip(levels, [*levels[1:], range(SERVER, SERVER + 1)], strict=True):
         for place, server in enumerate(servers):
+            # Rounding down spreads the nodes: numbers below servers differ by at most one.
             bounds = (number * len(nodes) // len(servers) for number in (place, place + 1))
             members = below[server] = nodes[slice(*bounds)]
             above += [server] * len(members)
@@ -95,22 +98,23 @@ def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
 
 
 def tier_links(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
-    """Return the links of a hierarchy and the routes of each node to its server and back.
+    """Return all links of a hierarchy, and the routes of each node to its server and back.
 
     Args:
         tree: the hierarchy.
-        links: the links of each server: those between it and the nodes below it, in their order.
+        links: the links between each server and the nodes below it, in the order of these nodes.
     """
     every: list[Link] = []
     ups: dict[ClientId, Route] = {}
     downs: dict[ClientId, Route] = {}
     for server, nodes in tree.below.items():
-        own, first = links[server], len(every)
-        every += own.links
-        for routes, found in ((own.up, ups), (own.down, downs)):
+        topology, first = links[server], len(every)
+        every += topology.links
+        for routes, by_node in ((topology.up, ups), (topology.down, downs)):
             for node, route in zip(nodes, routes, strict=True):
+                # All links are in one list, so the numbers in a part's routes are shifted.
                 moved = tuple([first + link for link in route.links])
-                found[node] = Route(moved, route.latency, route.relays)
+                by_node[node] = Route(moved, route.latency, route.relays)
     order = range(len(tree.above))
     return Topology(
         tuple(every), tuple([ups[node] for node in order]), tuple([downs[node] for node in order])

@@ -1,4 +1,4 @@
-"""Attributes of an edge as others name them: one rule for graphs in memory and in files."""
+"""Attributes of edges under the names that other tools use, for graphs in memory and in files."""
 
 from collections.abc import Mapping
 from math import isclose
@@ -13,52 +13,54 @@ _NAMES = {
     "latency": ("s", words("latency delay")),
 }
 _SAME = {"bandwidth": "rate", "delay": "latency"}
-"""Names that are those of fedsim's, also without a unit."""
+"""Synonyms of fedsim's names that need no unit."""
 
 # The names of the Internet Topology Zoo (Knight et al., IEEE JSAC 2011).
 
 _ZOO = {"LinkSpeedRaw": ("rate", "bit/s")}
-"""Names whose unit is known."""
+"""Names with an implied unit."""
 
 _ZOO_SPEED = ("LinkSpeed", "LinkSpeedUnits")
-"""A number and its unit, such as 10 and "G"; the raw speed, where there is one, is the same."""
+"""A number and the letter of its unit, such as 10 and "G"; must agree with the raw speed, if
+any."""
 
 _ZOO_UNITS = {"": "bit/s", "K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s", "T": "Tbit/s"}
 
 _ZOO_TEXTS = frozenset(("LinkLabel", "LinkNote", "LinkStatus", "LinkType"))
-"""Attributes that say nothing about rates and latencies."""
+"""Attributes that contain no rates or latencies."""
 
 
 def link_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an edge under fedsim's names, numbers with the unit of their name.
+    """Return the attributes of an edge under fedsim's names; numbers get the unit of their name.
 
-    `bandwidth` is `rate` and `delay` is `latency`; a name may have a unit, as in `delay_ms`. Of the
-    Topology Zoo's attributes the speed is the rate, and texts are left out. All else stays.
+    `bandwidth` becomes `rate` and `delay` becomes `latency`. A name may end in a unit, as in
+    `delay_ms`. Of the attributes in the Internet Topology Zoo, the speed becomes the rate, and
+    texts are left out. Other attributes are unchanged.
 
     Raises:
-        DataError: two attributes say the same.
+        DataError: two attributes mean the same.
 
     Example:
         >>> link_attributes({"bandwidth_mbps": 5, "delay": "3 ms", "colour": "red"})
         {'rate': '5 Mbit/s', 'latency': '3 ms', 'colour': 'red'}
     """
-    made: dict[str, Any] = {}
-    given: dict[str, str] = {}
+    renamed: dict[str, Any] = {}
+    original: dict[str, str] = {}
     for name, value in _zoo_speed(attributes).items():
         key, unit = _known(name)
-        if key in made:
+        if key in renamed:
             raise DataError(
-                "edges", f"{given[key]} and {name} are both the {key}; give one of them"
+                "edges", f"{original[key]} and {name} are both the {key}; give one of them"
             )
-        made[key], given[key] = _with_unit(value, unit), name
-    return made
+        renamed[key], original[key] = _with_unit(value, unit), name
+    return renamed
 
 
 def _zoo_speed(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return attributes with the Topology Zoo's speed in one of them, without its texts.
+    """Return attributes without the Topology Zoo's texts, and with its speed in a single attribute.
 
     Raises:
-        DataError: the unit is missing or unknown, or the raw speed is another one.
+        DataError: the unit is missing or unknown, or the raw speed differs.
     """
     kept = {
         name: value
@@ -83,7 +85,7 @@ def _zoo_speed(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _same_speed(raw: object, speed: object, unit: str) -> bool:
-    """Return whether two speeds are the same; what is no number is left to who reads the rate."""
+    """Return whether two speeds are equal; True for texts, which fail later as rates."""
     size = factor(unit, "bit/s")
     try:
         return size is None or isclose(float(str(raw)), float(str(speed)) * float(size))
@@ -92,7 +94,7 @@ def _same_speed(raw: object, speed: object, unit: str) -> bool:
 
 
 def _known(name: str) -> tuple[str, str]:
-    """Return fedsim's name of an attribute, and the unit that its own name has, if any."""
+    """Return fedsim's name for an attribute, and the unit in the original name, if any."""
     if name in _ZOO:
         return _ZOO[name]
     heading = parse_heading(name)
@@ -103,7 +105,7 @@ def _known(name: str) -> tuple[str, str]:
 
 
 def _with_unit(value: object, unit: str) -> object:
-    """Return a number with a unit; what is no number stays."""
+    """Return a number with a unit; return other values unchanged."""
     try:
         float(str(value))
     except ValueError:

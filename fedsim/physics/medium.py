@@ -1,10 +1,10 @@
-"""The medium of peers in range of each other: the range of each, and which may send at a time.
+"""The shared medium of peers: which nodes are in range of each other, and which may send at a time.
 
-Two transmissions meet if they share a node, or if a node that sends or receives one of them is in
-range of the other's sender. Under `csma` a node waits as long as that would happen; under `tdma`
-nodes that are at most two hops apart have slots of their own, so that it never does. Where nodes
-move, and so come into range while both are on the air, transmissions may meet under `csma` as well;
-under `tdma` every node then has a slot of its own.
+Two transmissions interfere if they share a node, or if a sender or receiver of one is in range of
+the sender of the other. Under `csma` a node waits as long as its transmission would interfere.
+Under `tdma` nodes at most two hops apart have different slots, so transmissions never interfere.
+Moving nodes may come into range while both are on the air. Under `csma` their transmissions may
+then interfere; under `tdma` every moving node therefore has a slot of its own.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from fedsim.physics.overlay import OVERLAYS, Neighbours, Overlay
 from fedsim.physics.signals import Constant, Signal, Steps
 
 Access = Literal["csma", "tdma", "node-exclusive", "aloha", "slotted-aloha"]
-"""How nodes take turns, or do not."""
+"""How nodes take turns, if they do."""
 
 _ACCESS = (
     "csma (one transmission at a time around a node), tdma (slots), node-exclusive (a node sends or"
@@ -43,7 +43,7 @@ _TRIES = (
 _AT_WILL = "window", "tries"
 
 Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
-"""The largest number of transmissions of a message on a hop."""
+"""The largest number of transmissions of a message per hop."""
 
 _GRAPH = "the nodes in range of each other; by default the graph of neighbours"
 
@@ -54,19 +54,22 @@ AnyRange = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Blo
 class Medium(Spec):
     """The medium that nodes in range of each other share. A message is sent once on each hop.
 
-    `csma` is an ideal carrier sense with reservations: a transmission begins as soon as no node in
-    range of its sender sends or receives, and no node in range of its receivers sends; of those
-    that wait, the one that has waited longest comes first, then the one of the lowest number. It
-    takes no time for contention. So two transmissions at a time are at least three hops apart
-    (Gupta, Kumar, "The Capacity of Wireless Networks", IEEE Trans. Inf. Theory 2000, the protocol
-    model, with reservations by senders). `tdma` colours the graph in which nodes at most two hops
-    apart are joined (Ramanathan, "A unified framework and algorithm for channel assignment in
-    wireless networks", Wireless Networks 1999), greedily, nodes of high degree first. Under
-    `node-exclusive` each transmission has a channel of its own (Hajek, Sasaki, "Link Scheduling in
-    Polynomial Time", IEEE Trans. Inf. Theory 1988). Under `aloha` a node sends as soon as it has a
-    message (Abramson, "The ALOHA System", AFIPS 1970), under `slotted-aloha` with the next slot;
-    a receiver misses what overlaps with another transmission in its range, or with its own. Senders
-    know what has been missed, at no cost, and send it again, after a backoff.
+    `csma` is an ideal carrier sense with reservations. A transmission begins as soon as no node in
+    range of its sender sends or receives, and no node in range of its receivers sends. Of several
+    waiting nodes the longest-waiting one comes first, then the one with the lowest number.
+    Contention takes no time. So simultaneous transmissions are at least three hops apart (Gupta,
+    Kumar, "The Capacity of Wireless Networks", IEEE Trans. Inf. Theory 2000, the protocol model,
+    with reservations by senders).
+
+    `tdma` colours the graph that joins nodes at most two hops apart (Ramanathan, "A unified
+    framework and algorithm for channel assignment in wireless networks", Wireless Networks 1999),
+    greedily, nodes of high degree first. Under `node-exclusive` each transmission has its own
+    channel (Hajek, Sasaki, "Link Scheduling in Polynomial Time", IEEE Trans. Inf. Theory 1988).
+
+    Under `aloha` a node sends as soon as it has a message (Abramson, "The ALOHA System", AFIPS
+    1970), under `slotted-aloha` in the next slot. A receiver misses a message that overlaps with
+    another transmission in its range, or with its own. Senders learn at no cost which receivers
+    missed a message, and send it again after a backoff.
     """
 
     access: Access = Field(default="csma", description=_ACCESS)
@@ -96,7 +99,7 @@ class Medium(Spec):
 
     @model_serializer(mode="wrap")
     def _without_tries(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is of aloha alone: scenarios of before keep their bytes."""
+        """Omit the keys of aloha under other access, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         return {key: value for key, value in written.items() if self.random or key not in _AT_WILL}
 
@@ -106,22 +109,22 @@ class Medium(Spec):
         return self.access in {"aloha", "slotted-aloha"}
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it is."""
+        """Yield that nodes share the medium."""
         yield "", self.nature
 
     @property
     def nature(self) -> Nature:
-        """Nodes in range wait for each other."""
+        """The nature of the medium: nodes in range slow each other down."""
         return Nature(shares="nodes in range of each other share a medium")
 
     @property
     def slotted(self) -> bool:
-        """Whether what is sent at will begins with a slot."""
+        """Whether a transmission of aloha begins with a slot."""
         return self.access == "slotted-aloha"
 
     @property
     def most_tries(self) -> int | None:
-        """The largest number of transmissions of a message on a hop; None for no limit."""
+        """The largest number of transmissions of a message per hop; None for no limit."""
         return None if self.tries == UNLIMITED else int(self.tries)
 
 
@@ -131,9 +134,9 @@ class RadioGraph:
 
     Attributes:
         medium: the law of the medium.
-        near: the nodes in range of each node, in order; at the beginning, if they move.
+        near: the nodes in range of each node, in order; at time 0, if they move.
         colours: the slot of each node in a frame, from 0, under `tdma`; empty otherwise.
-        moves: the graph in time, if nodes move, so that they come into range and leave it.
+        moves: the graph in time, if nodes move into range and out of it.
     """
 
     medium: Medium
@@ -143,10 +146,11 @@ class RadioGraph:
 
     @classmethod
     def of(cls, medium: Medium, overlay: Overlay | OverlayInTime) -> "RadioGraph":
-        """Return the nodes in range that the edges of a graph join, in whatever direction."""
+        """Return the radio graph in which both ends of each edge are in range of each other."""
         if isinstance(overlay, OverlayInTime):
             first = overlay.play()
             first.advance(0.0)
+            # In a graph that changes, any two nodes may come into range, so each has its own slot.
             colours = tuple(range(overlay.nodes)) if medium.access == "tdma" else ()
             return cls(medium, first.overlay().neighbours, colours, overlay)
         near: list[set[ClientId]] = [set() for _ in overlay.neighbours]
@@ -158,11 +162,11 @@ class RadioGraph:
 
     @property
     def slots(self) -> int:
-        """The slots of a frame under `tdma`."""
+        """The number of slots in a frame under `tdma`."""
         return max(self.colours, default=-1) + 1
 
     def turns(self, node: ClientId) -> Signal:
-        """Return when a node may send: 1 in its slots, 0 in those of others."""
+        """Return when a node may send: 1 in its own slots, 0 in those of others."""
         slots, slot, colour = self.slots, self.medium.slot, self.colours[node]
         if slots == 1:
             return Constant(1.0)
@@ -170,13 +174,13 @@ class RadioGraph:
         return Steps([number * slot for number in range(slots)], values, period=slots * slot)
 
     def parents(self, source: ClientId) -> list[ClientId]:
-        """Return each node's predecessor on a path from a source; see `fewest_hops`."""
+        """Return each node's predecessor on the path from a source; see `fewest_hops`."""
         return fewest_hops(self.near, source)
 
     def relays(self, pairs: Iterable[tuple[ClientId, ClientId]]) -> Iterator[ClientId]:
-        """Yield the nodes that forward what senders send to receivers, again for each pair.
+        """Yield the nodes that forward messages from senders to receivers, again for each pair.
 
-        Where nodes move, any of them may.
+        If nodes move, any of them may have to forward, and all are returned.
         """
         if self.moves is not None:
             yield from range(len(self.near))
@@ -193,7 +197,7 @@ class RadioGraph:
                 node = before[node]
 
     def describe(self) -> str:
-        """Return what the medium is, as a sentence."""
+        """Return a description of the medium."""
         degrees = [len(others) for others in self.near] or [0]
         way = "received by all neighbours" if self.medium.broadcast else "sent to each alone"
         least, most = min(degrees), max(degrees)
@@ -206,10 +210,10 @@ class RadioGraph:
 
 
 def fewest_hops(near: Sequence[Sequence[ClientId]], source: ClientId) -> list[ClientId]:
-    """Return each node's predecessor on a path of fewest hops from a source, by number.
+    """Return each node's predecessor on a path with the fewest hops from a source.
 
-    Of several the one that is found first, nodes of lower numbers before others; a source is its
-    own, and so are nodes that no path leads to.
+    Of several such paths the first one found is taken, with nodes in the order of `near`. The
+    predecessor of the source is the source itself; that of an unreachable node is this node.
 
     >>> fewest_hops([(1, 2), (0, 3), (0, 3), (1, 2), ()], 0)
     [0, 0, 0, 1, 4]
@@ -227,7 +231,7 @@ def fewest_hops(near: Sequence[Sequence[ClientId]], source: ClientId) -> list[Cl
 
 
 def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
-    """Return a colour for each node, from 0: nodes at most two hops apart have different ones.
+    """Return a colour for each node, from 0, different for nodes at most two hops apart.
 
     >>> two_hop_colours([(1, 5), (0, 2), (1, 3), (2, 4), (3, 5), (4, 0)])
     (0, 1, 2, 0, 1, 2)
@@ -244,11 +248,11 @@ def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
 
 
 class Contention:
-    """Which transmissions may begin, given those on the air.
+    """Which transmissions may begin, in view of those on the air.
 
     Args:
         graph: the graph of the nodes in range.
-        near: the nodes in range of each node now, if they move; the caller reports changes.
+        near: the nodes currently in range of each node, if they move; the caller reports changes.
     """
 
     def __init__(self, graph: RadioGraph, near: Sequence[Sequence[ClientId]] | None = None) -> None:
@@ -259,16 +263,16 @@ class Contention:
         self._slots = graph.medium.access == "tdma"
         self._turns: dict[ClientId, Signal] = {}
         self._own = [0] * nodes  # whether a node sends
-        self._sends = [0] * nodes  # how many in range of a node, itself included, send now
-        self._receives = [0] * nodes  # and receive
-        self._busy = [0] * nodes  # whether it receives itself
+        self._sends = [0] * nodes  # the number of senders in range of a node, itself included
+        self._receives = [0] * nodes  # the number of receivers in range of a node, itself included
+        self._busy = [0] * nodes  # whether a node receives
 
     def _around(self, node: ClientId) -> Sequence[ClientId]:
-        """Return the nodes that notice what a node does."""
+        """Return the nodes that notice a transmission or reception of a node."""
         return (node,) if self._alone else (node, *self._near[node])
 
     def may_begin(self, sender: ClientId, receivers: Sequence[ClientId]) -> bool:
-        """Return whether a transmission meets none that is on the air."""
+        """Return whether a transmission would interfere with none on the air."""
         if self._slots:
             return True
         return not (
@@ -278,7 +282,7 @@ class Contention:
         )
 
     def begin(self, sender: ClientId, receivers: Sequence[ClientId], step: int = 1) -> None:
-        """Register a transmission that is on the air from now on; remove one for a step of -1."""
+        """Register a transmission that begins; with a step of -1, remove one."""
         self._own[sender] += step
         for node in self._around(sender):
             self._sends[node] += step
@@ -293,28 +297,30 @@ class Contention:
         if self._slots:
             return {sender}
         near = self._near
+        # Nodes two hops away may have waited because a receiver of theirs was in range of the
+        # sender.
         freed = {neighbour for node in (sender, *receivers) for neighbour in self._around(node)}
         return freed | {neighbour for node in freed for neighbour in near[node]}
 
     def change(self, one: ClientId, other: ClientId, *, there: bool) -> None:
-        """Register that two nodes come into range of each other, or leave it."""
+        """Register that two nodes have come into range of each other, or left it."""
         step = 1 if there else -1
         for node, noticed in () if self._alone else ((one, other), (other, one)):
             self._sends[noticed] += step * self._own[node]
             self._receives[noticed] += step * self._busy[node]
 
     def next_turn(self, sender: ClientId, now: float) -> float:
-        """Return when a sender's slot is on for the first time from now on, s."""
+        """Return the first time from now on at which a sender's slot is active, s."""
         turns = self._signal(sender)
         return now if turns.at(now) else turns.next_change(now)
 
     def span(self, sender: ClientId, now: float, seconds: float) -> tuple[float, float]:
-        """Return when a transmission begins that may do so from now on, and when it ends, s.
+        """Return the begin and the end of a transmission that may begin from now on, s.
 
         Args:
             sender: its sender, in whose slots it is on the air.
-            now: s.
-            seconds: how long it is on the air.
+            now: the current time, s.
+            seconds: its time on the air, s.
         """
         if not self._slots or seconds == inf:
             return now, now + seconds
@@ -322,7 +328,7 @@ class Contention:
         return began, self._signal(sender).when(began, seconds)
 
     def seconds_on_air(self, sender: ClientId, began: float, now: float) -> float:
-        """Return how long a transmission has been on the air, s."""
+        """Return the time for which a transmission has been on the air so far, s."""
         if now <= began:
             return 0.0
         return self._signal(sender).integral(began, now) if self._slots else now - began

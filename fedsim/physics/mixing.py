@@ -1,8 +1,8 @@
-"""Mixing matrices: the weights with which peers mix what they receive. The block is the law.
+"""Mixing matrices: the weights with which peers mix received vectors. Each block is its own law.
 
-The mixing matrix W has in row i, column j the weight that node i gives to what node j sends; it is
-zero where no edge leads from j to i. With rows that add up to 1 a node takes a weighted mean; with
-columns that do, the sum of the nodes' vectors is preserved.
+The entry in row i and column j of the mixing matrix W is the weight that node i gives to the vector
+from node j. It is zero if no edge leads from j to i. If each row adds up to 1, a node computes a
+weighted mean. If each column does, mixing preserves the sum of the nodes' vectors.
 """
 
 from abc import abstractmethod
@@ -22,7 +22,7 @@ from fedsim.physics.overlay import Matrix, Overlay, Weights
 
 _ROUNDING = 1e-9
 
-_DENSE = 2000  # nodes up to which eigenvalues are computed
+_DENSE = 2000  # nodes of a graph, at most, whose eigenvalues are computed
 
 
 class Mixing(Spec):
@@ -35,14 +35,14 @@ class Mixing(Spec):
         """Return the mixing matrix for a graph of neighbours, shape (M, M), sparse.
 
         Raises:
-            DataError: there is none; its key is relative to the block.
+            DataError: the law does not apply to this graph; its key is relative to the block.
         """
 
     def apply(self, overlay: Overlay) -> Overlay:
         """Return an overlay with the weights of this law.
 
         Raises:
-            DataError: there are none, or one is where no edge is.
+            DataError: the law does not apply, or gives a weight to a pair without an edge.
         """
         matrix = csr_array(self.matrix(overlay))
         nodes = len(overlay.neighbours)
@@ -53,14 +53,14 @@ class Mixing(Spec):
         diagonal = tuple(matrix.diagonal().tolist())
         return Overlay(overlay.neighbours, overlay.senders, rows, diagonal)
 
-    def _row(self, made: Matrix, node: int, overlay: Overlay) -> Weights:
+    def _row(self, matrix: Matrix, node: int, overlay: Overlay) -> Weights:
         """Return the weights of the nodes that a node receives from.
 
         Raises:
-            DataError: there is another one, or one is no number.
+            DataError: another node has a weight, or a weight is not finite.
         """
-        span = slice(made.indptr[node], made.indptr[node + 1])
-        entries = dict(zip(made.indices[span].tolist(), made.data[span].tolist(), strict=True))
+        span = slice(matrix.indptr[node], matrix.indptr[node + 1])
+        entries = dict(zip(matrix.indices[span].tolist(), matrix.data[span].tolist(), strict=True))
         received_from = overlay.received_from[node]
         for other, weight in entries.items():
             if not np.isfinite(weight):
@@ -87,7 +87,11 @@ def _adjacency(overlay: Overlay, law: Mixing) -> Matrix:
 
 
 def _laplacian(overlay: Overlay, law: Mixing) -> Matrix:
-    """Return the Laplacian matrix L of an undirected graph, shape (M, M)."""
+    """Return the Laplacian matrix L of an undirected graph, shape (M, M).
+
+    Raises:
+        DataError: the graph is directed.
+    """
     adjacency = _adjacency(overlay, law)
     return csr_array(diags_array(adjacency.sum(axis=1)) - adjacency)
 
@@ -101,7 +105,7 @@ def _spectrum(laplacian: Matrix, law: Mixing) -> Array:
     """Return the eigenvalues of a Laplacian matrix in ascending order, shape (M,).
 
     Raises:
-        DataError: the graph is too large for them.
+        DataError: the graph is too large to compute them.
     """
     nodes = laplacian.shape[0]
     if nodes > _DENSE:
@@ -111,7 +115,7 @@ def _spectrum(laplacian: Matrix, law: Mixing) -> Array:
 
 
 class Metropolis(Mixing):
-    """1 / (1 + the larger degree of the two): every node needs to know its neighbours' degrees.
+    """Weight 1 / (1 + the larger degree of the two): a node has to know its neighbours' degrees.
 
     Xiao, Boyd, Kim, "Distributed Average Consensus with Least-Mean-Square Deviation", J. Parallel
     Distrib. Comput. 2007 (Metropolis-Hastings). Symmetric and doubly stochastic.
@@ -126,11 +130,11 @@ class Metropolis(Mixing):
 
 
 class MaximumDegree(Mixing):
-    """1 / (1 + the largest degree of all), the same for every edge.
+    """Weight 1 / (1 + the largest degree of all nodes), the same for every edge.
 
     Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 2004,
-    section 4.1, with 1 added to the degree, so that W has no eigenvalue -1. Symmetric and doubly
-    stochastic.
+    section 4.1. Here 1 is added to the degree, so that W does not have the eigenvalue -1. Symmetric
+    and doubly stochastic.
     """
 
     kind: Literal["maximum-degree"] = "maximum-degree"
@@ -142,10 +146,10 @@ class MaximumDegree(Mixing):
 
 
 class LaplacianMixing(Mixing):
-    """W = I - L/tau, L the Laplacian matrix of the graph.
+    """W = I - L/tau, where L is the Laplacian matrix of the graph.
 
     Shi, Ling, Wu, Yin, "EXTRA", SIAM J. Optim. 2015, section 2.4 (ii). Symmetric; its rows and
-    columns add up to 1. Own weights may be negative.
+    columns add up to 1. A node's own weight may be negative.
     """
 
     kind: Literal["laplacian"] = "laplacian"
@@ -163,15 +167,16 @@ class LaplacianMixing(Mixing):
         if tau <= largest / 2:
             text = f"got {tau:g}; expected more than half the largest eigenvalue of the Laplacian"
             raise DataError("tau", f"{text} matrix, {largest / 2:g}, else mixing diverges")
+        # A single node has L = 0, and tau = 0 with it.
         return _less(laplacian, 1 / tau if tau else 0.0)
 
 
 class BestConstant(Mixing):
-    """The same weight for every edge, with which consensus is the fastest: 2 / (l_2 + l_M).
+    """The one weight for all edges with the fastest consensus: 2 / (l_2 + l_M).
 
     Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 2004,
-    section 4.1; l_2 and l_M are the smallest eigenvalue above 0 and the largest of the Laplacian
-    matrix. Symmetric; its rows and columns add up to 1. Own weights may be negative.
+    section 4.1. l_2 is the smallest positive and l_M the largest eigenvalue of the Laplacian
+    matrix. Symmetric; its rows and columns add up to 1. A node's own weight may be negative.
     """
 
     kind: Literal["best-constant"] = "best-constant"
@@ -186,11 +191,11 @@ class BestConstant(Mixing):
 
 
 class FastestMixing(Mixing):
-    """The nonnegative weights with the fastest consensus: the largest spectral gap.
+    """The nonnegative weights with the fastest consensus, that is, the largest spectral gap.
 
     Boyd, Diaconis, Xiao, "Fastest Mixing Markov Chain on a Graph", SIAM Rev. 2004: the symmetric W
-    with entries of at least 0 that minimises the second largest modulus of an eigenvalue. A convex
-    problem, solved by the alternating direction method of multipliers to about 1e-5.
+    with entries of at least 0 that minimises the second largest modulus of an eigenvalue. This
+    convex problem is solved to about 1e-5 by the alternating direction method of multipliers.
     """
 
     kind: Literal["fastest"] = "fastest"
@@ -207,11 +212,12 @@ class FastestMixing(Mixing):
 
 
 def _fastest(ends: NDArray[np.int_], nodes: int) -> Array:
-    """Return the fastest mixing W of the edges `ends`, shape (edges, 2); shape (M, M).
+    """Return the fastest mixing matrix W for edges `ends` of shape (edges, 2); shape (M, M).
 
-    W = I - sum_e w_e b_e b_e^T, and the norm of W - 11^T/M is minimised over w >= 0 whose sums at
-    the nodes are at most 1, by the alternating direction method of multipliers: the norm and the
-    two constraints have copies of what they are of, and each step of w is a least-squares problem.
+    With W = I - sum_e w_e b_e b_e^T, the norm of W - 11^T/M is minimised over w >= 0 whose sum at
+    each node is at most 1. The alternating direction method of multipliers splits off copies of the
+    arguments of the norm and of the two constraints. Each step in w is then a least-squares
+    problem.
     """
     edges = len(ends)
     incidence = np.zeros((edges, nodes))
@@ -219,7 +225,10 @@ def _fastest(ends: NDArray[np.int_], nodes: int) -> Array:
     sums = np.abs(incidence).T
     rank_one = (incidence[:, :, None] * incidence[:, None, :]).reshape(edges, -1).T
     stacked = csr_array(np.vstack([-rank_one, np.eye(edges), sums]))
+    # `stacked @ w + fixed` are the three arguments, one below the other: the entries of W - 11^T/M,
+    # w itself, and the sums of w at the nodes. `prices` are the scaled dual variables.
     fixed = np.concatenate([(np.eye(nodes) - 1 / nodes).ravel(), np.zeros(edges), np.zeros(nodes)])
+    # This matrix is the same in all steps, so it is inverted once.
     solve = np.linalg.inv((stacked.T @ stacked).toarray())
     copies, prices = fixed.copy(), np.zeros_like(fixed)
     for _ in range(_STEPS):
@@ -230,16 +239,18 @@ def _fastest(ends: NDArray[np.int_], nodes: int) -> Array:
         apart = np.abs(stacked @ w + fixed - copies).max()
         if max(apart, np.abs(copies - old).max()) < _CLOSE:
             break
+    # An approximate solution may violate the constraints slightly; the result must not.
     w = np.maximum(w, 0.0)
     w = w / max(1.0, float((sums @ w).max(initial=0.0)))
     return np.asarray(np.eye(nodes) - (rank_one @ w).reshape(nodes, nodes))
 
 
 def _nearest(wanted: Array, nodes: int, edges: int) -> Array:
-    """Return the proximal points of the norm, w >= 0 and sums of at most 1, one after another."""
+    """Return the proximal points of the norm, of w >= 0, and of sums of at most 1, stacked."""
     square = wanted[: nodes * nodes].reshape(nodes, nodes)
     values, vectors = np.linalg.eigh((square + square.T) / 2)
-    # The norm's proximal point cuts the moduli at a level: what is cut off adds up to the step.
+    # The proximal point of the norm clips the moduli of the eigenvalues at a level. The level is
+    # such that the clipped parts add up to the step.
     moduli = np.sort(np.abs(values))[::-1]
     levels = (np.cumsum(moduli) - _STEP) / np.arange(1, nodes + 1)
     level = max(float(levels.max()), 0.0)
@@ -249,17 +260,17 @@ def _nearest(wanted: Array, nodes: int, edges: int) -> Array:
     return np.concatenate([((vectors * cut) @ vectors.T).ravel(), weights, at_most])
 
 
-_SOLVED = 50  # nodes of graphs whose fastest weights are solved
+_SOLVED = 50  # nodes of a graph, at most, whose fastest weights are computed
 
 _STEPS, _STEP, _CLOSE = 5_000, 0.3, 1e-8
 
 
 class OutDegree(Mixing):
-    """1 / (1 + the number of the sender's receivers): a node divides what it has equally.
+    """Weight 1 / (1 + the number of the sender's receivers): a node divides its vector equally.
 
-    Column stochastic: for push-sum on directed graphs (Kempe, Dobra, Gehrke, "Gossip-Based
-    Computation of Aggregate Information", FOCS 2003). A node needs to know the number of its
-    receivers alone.
+    Column stochastic, for push-sum on directed graphs (Kempe, Dobra, Gehrke, "Gossip-Based
+    Computation of Aggregate Information", FOCS 2003). A node only needs to know the number of its
+    receivers.
     """
 
     kind: Literal["out-degree"] = "out-degree"
@@ -270,7 +281,7 @@ class OutDegree(Mixing):
 
 
 class GivenMatrix(Mixing):
-    """A user-defined matrix: as rows, or the weights of its edges."""
+    """A user-defined matrix, given by its rows or by the weights of its edges."""
 
     kind: Literal["matrix"] = "matrix"
     rows: tuple[tuple[float, ...], ...] = Field(

@@ -1,8 +1,9 @@
 """Nodes that move in a plane, and are neighbours within a range of each other.
 
-Motion is linear from one turn to the next. So the squared distance of two nodes is a quadratic
-function of time between their turns, whose roots are the exact times at which they come into range
-and leave it: no steps of time are taken, and none of their errors is made.
+Between turns a node moves in a straight line at constant speed. So the squared distance of two
+nodes is a quadratic function of time until one of them turns. Its roots are the exact times at
+which they come into range and leave it. No time steps are needed, and there are no errors from
+them.
 """
 
 from abc import abstractmethod
@@ -33,9 +34,12 @@ class MotionLeg(NamedTuple):
     """A motion at a constant velocity, or a rest.
 
     Attributes:
-        begin, end: s; the end may be infinite for a rest.
-        x, y: where it begins, m.
-        vx, vy: m/s.
+        begin: the start, s.
+        end: the end, s; infinite for a final rest.
+        x: the place at the start, m.
+        y: the place at the start, m.
+        vx: the velocity, m/s.
+        vy: the velocity, m/s.
     """
 
     begin: float
@@ -51,10 +55,10 @@ Mask = NDArray[np.bool_]
 
 
 class _Motion:
-    """The legs that nodes are on, and the times at which pairs come into range and leave it.
+    """Finds the times at which moving nodes come into range of each other and leave it.
 
     Args:
-        legs: the legs of every node, each beginning where and when the last ends, from 0 s.
+        legs: the legs of each node from 0 s; each leg begins where and when the last one ends.
         reach: the range, m.
     """
 
@@ -62,7 +66,9 @@ class _Motion:
         self._legs = legs
         self._reach = reach
         self._on = np.array([next(node_legs) for node_legs in legs], dtype=float).reshape(-1, 6)
-        self._turns = [0] * len(legs)  # by node, how many turns it has made
+        self._turns = [0] * len(legs)  # the number of turns of each node
+        # Events are (time, node, other, turns of node, turns of other, whether they come into
+        # range); other is -1 if the node turns. The turns show whether a prediction is stale.
         self._heap: list[tuple[float, int, int, int, int, int]] = []
         self._near: list[set[int]] = [set() for _ in legs]
 
@@ -85,7 +91,7 @@ class _Motion:
                 yield EdgeChange(time, min(one, other), max(one, other), bool(there))
 
     def _first(self, node: int) -> Iterator[EdgeChange]:
-        """Yield the edges of a node to later ones at 0 s, and foresee when they change."""
+        """Yield the edges of a node to later nodes at 0 s, and predict when they change."""
         others = np.arange(node + 1, len(self._legs))
         away = self._on[others, 2:4] - self._on[node, 2:4]
         inside = (away**2).sum(axis=1) <= self._reach**2
@@ -96,10 +102,9 @@ class _Motion:
         self._foresee(node, others, inside, 0.0)
 
     def _turn(self, node: int) -> None:
-        """Let a node begin its next leg."""
         time = self._on[node, 1]
         leg = next(self._legs[node], None)
-        if leg is None:  # it rests where it has arrived
+        if leg is None:  # the node rests at its last place
             place = self._on[node, 2:4] + self._on[node, 4:] * (time - self._on[node, 0])
             leg = MotionLeg(time, inf, float(place[0]), float(place[1]), 0.0, 0.0)
         self._on[node] = leg
@@ -111,19 +116,27 @@ class _Motion:
         self._foresee(node, others, inside[others], time)
 
     def _foresee(self, node: int, others: Clients, inside: Mask, now: float) -> None:
-        """Foresee when other nodes come into a node's range, and leave it, until one turns.
+        """Predict when other nodes enter and leave a node's range, up to the next turn of either.
 
-        With p and v the difference of places and of velocities, |p + v s|^2 = r^2 at the time s
-        from now. Whether a pair is in range is known, and decides which root is next: so rounding
-        at the boundary moves a crossing, but never loses one.
+        With p and v the differences of places and velocities, |p + v s|^2 = r^2 at a time s from
+        now. The next crossing is the root that fits the known state of the pair, in range or not.
+        Therefore rounding at the boundary can shift a crossing, but never lose one.
+
+        Args:
+            node: the node.
+            others: the numbers of other nodes, shape (n,).
+            inside: whether each of them is in range now, shape (n,).
+            now: the current time, s.
         """
         leg, far = self._on[node], self._on[others]
         place = leg[2:4] + leg[4:] * (now - leg[0])
         away = far[:, 2:4] + far[:, 4:] * (now - far[:, :1]) - place
         drift = far[:, 4:] - leg[4:]
         a, b = (drift**2).sum(axis=1), (away * drift).sum(axis=1)
+        # Other nodes are at the distance `reach` when a t^2 + 2 b t + |away|^2 - reach^2 = 0.
         root = b**2 - a * ((away**2).sum(axis=1) - self._reach**2)
         horizon = np.minimum(far[:, 1], leg[1])
+        # At equal velocities the distance stays the same, so nothing is predicted.
         moves = a > 0
         half = np.sqrt(np.where(moves, np.maximum(root, 0.0), 0.0))
         a = np.where(moves, a, 1.0)
@@ -136,21 +149,22 @@ class _Motion:
             for place_of in np.flatnonzero(wanted).tolist():
                 other = int(others[place_of])
                 turns = self._turns[node], self._turns[other]
+                # By rounding, a crossing may come out slightly before now.
                 time = max(float(times[place_of]), now)
                 heappush(self._heap, (time, node, other, *turns, there))
 
 
 class Moving(NeighboursInTime):
-    """A law of motion of nodes in a plane."""
+    """A law of motion of nodes in a plane, with a range within which they are neighbours."""
 
     range: Metres = Field(description="largest distance between neighbours")
 
     @abstractmethod
     def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
-        """Return the motion of every node: legs without gaps between them, from 0 s.
+        """Return the motion of every node, as legs without gaps from 0 s on.
 
         Raises:
-            DataError: there is none; its key is relative to the block.
+            DataError: the law does not suit the nodes; its key is relative to the block.
         """
 
     def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
@@ -159,11 +173,11 @@ class Moving(NeighboursInTime):
 
 
 class RandomWaypoint(Moving):
-    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, and pause.
+    """Nodes move to a random point in a rectangle, at a random speed, pause there, and repeat.
 
     Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996. Places and speeds
-    are stationary from the beginning (Navidi, Camp, "Stationary Distributions for the Random
-    Waypoint Mobility Model", IEEE Trans. Mobile Comput. 2004): nodes are more often in the middle.
+    are stationary from the start (Navidi, Camp, "Stationary Distributions for the Random Waypoint
+    Mobility Model", IEEE Trans. Mobile Comput. 2004), so nodes are more often in the middle.
     """
 
     kind: Literal["random-waypoint"] = "random-waypoint"
@@ -195,12 +209,13 @@ class RandomWaypoint(Moving):
         if rng.random() * (self.pause + travel) < self.pause:
             time = rng.random() * self.pause
             yield MotionLeg(0.0, time, *place, 0.0, 0.0)
-        else:  # legs are met in proportion to their length, and speeds to the time they take
+        else:  # in progress at time 0: longer legs (by rejection) and slower ones are more likely
             goal = self._point(rng)
             while rng.random() * hypot(self.width, self.height) > _distance(place, goal):
                 place, goal = self._point(rng), self._point(rng)
             share = rng.random()
             x, y = (start + share * (end - start) for start, end in zip(place, goal, strict=True))
+            # The speed of a leg in progress has a density proportional to 1/speed.
             leg = _travel(0.0, (x, y), goal, low * (high / low) ** rng.random())
             time, place = leg.end, goal
             yield leg
@@ -232,7 +247,7 @@ def _travel(
 
 
 def mean_distance(width: float, height: float) -> float:
-    """Return the mean distance of two points that are uniform in a rectangle.
+    """Return the mean distance of two uniform random points in a rectangle.
 
     Ghosh, "Random distances within a rectangle and between two rectangles", 1951.
 
@@ -246,13 +261,13 @@ def mean_distance(width: float, height: float) -> float:
 
 
 class LevyWalk(Moving):
-    """Nodes move in flights of random directions, whose lengths and pauses have heavy tails.
+    """Nodes move in flights of random directions; flight lengths and pauses are heavy-tailed.
 
     Rhee, Shin, Hong, Lee, Kim, Chong, "On the Levy-Walk Nature of Human Mobility", IEEE/ACM Trans.
-    Netw. 2011: lengths and pauses follow truncated power laws of densities l^-(1 + alpha) and
-    t^-(1 + beta). A flight of l metres has the speed `speed` * l^`speed_exponent`, constant by
-    default. Nodes are reflected at the edges of a rectangle, so that their places are uniform;
-    places, flights and pauses are stationary from the beginning.
+    Netw. 2011: lengths and pauses follow truncated power laws with densities l^-(1 + alpha) and
+    t^-(1 + beta). A flight of l metres has the speed `speed` * l^`speed_exponent`, which is
+    constant by default. Nodes are reflected at the edges of a rectangle, so their places are
+    uniform. Places, flights and pauses are stationary from the start.
     """
 
     kind: Literal["levy-walk"] = "levy-walk"
@@ -295,11 +310,13 @@ class LevyWalk(Moving):
     def _walk(self, rng: np.random.Generator) -> Iterator[MotionLeg]:
         place, time = (self.width * rng.random(), self.height * rng.random()), 0.0
         flights, pauses = (self.min_flight, self.max_flight), (self.min_pause, self.max_pause)
-        slower = 1 - self.speed_exponent  # a flight takes l^slower / speed
+        slower = 1 - self.speed_exponent  # a flight of l metres takes l^slower / speed
         travel = power_mean(self.alpha, slower, *flights) / self.speed
         rest = power_mean(self.beta, 1.0, *pauses) if self.min_pause else 0.0
-        # What is met at a moment is met in proportion to the time it takes, at any part of it.
+        # A flight or pause is in progress at time 0 with a probability proportional to its
+        # duration. Time 0 is uniform within it, so a uniform share of it is left.
         share, rests = 1 - rng.random(), rng.random() * (travel + rest) < rest
+        # Weighting by its duration lowers the exponent of the law of the one in progress.
         length = draw_power(rng, self.alpha - (0.0 if rests else slower), *flights)
         pause = draw_power(rng, self.beta - 1.0, *pauses) if rests else 0.0
         while True:
@@ -334,6 +351,7 @@ class LevyWalk(Moving):
             stop = min(time + first, end)
             if stop > time:
                 yield MotionLeg(time, stop, x, y, vx, vy)
+            # By rounding, a node could leave the rectangle at a wall.
             x = min(max(x + vx * (stop - time), 0.0), self.width)
             y = min(max(y + vy * (stop - time), 0.0), self.height)
             time = stop
@@ -344,7 +362,7 @@ class LevyWalk(Moving):
 
 
 def draw_power(rng: np.random.Generator, exponent: float, low: float, high: float) -> float:
-    """Draw from a truncated power law of density x^-(1 + exponent) between two bounds above 0."""
+    """Sample a truncated power law with density x^-(1 + exponent) between two positive bounds."""
     share = rng.random()
     if abs(exponent) < _FLAT:
         return float(low * (high / low) ** share)
@@ -364,13 +382,13 @@ def power_mean(exponent: float, power: float, low: float, high: float) -> float:
 def _integral(power: float, low: float, high: float) -> float:
     """Return the integral of x^(power - 1) between two bounds."""
     if low == high:
-        return float(low**power)  # of a point; the same in both of a quotient
+        return float(low**power)  # all mass at one point; the factor cancels in the quotient
     if abs(power) < _FLAT:
         return log(high / low)
     return float((high**power - low**power) / power)
 
 
-_FLAT = 1e-9  # exponents nearer to 0 are taken for it
+_FLAT = 1e-9  # exponents closer to 0 than this are treated as 0
 
 _WHO = Column("client", words=CLIENT)
 _WHEN = Column("time", "s", "s", CLOCK)
@@ -387,13 +405,13 @@ _PLACES = (
 
 
 def read_positions(path: Path) -> Array:
-    """Read traces of positions: CSV with columns client, time, x, y (from 0, s, and m).
+    """Read traces of positions: a CSV file with columns client (from 0), time (s), x and y (m).
 
-    Columns latitude and longitude, in degrees, are projected to a plane; see `project`. Of a
-    header, dates and times since 1970 see `fedsim.physics.tables.read_table`.
+    Columns latitude and longitude, in degrees, are projected to a plane; see `project`. For
+    headers, dates and times since 1970 see `fedsim.physics.tables.read_table`.
 
     Returns:
-        Shape (rows, 4), by client and time.
+        Shape (rows, 4), sorted by client and time.
 
     Raises:
         DataError: the file cannot be read, or a line is malformed.
@@ -417,25 +435,25 @@ def read_positions(path: Path) -> Array:
 
 _EQUATOR, _FLATTENING = 6378137.0, 1 / 298.257223563
 _DISTORTED = 0.1
-"""The largest error of a distance by projection, as a share."""
+"""The largest accepted relative error of a distance by projection."""
 
 
 def project(latitudes: Array, longitudes: Array) -> tuple[Array, Array, float]:
     """Project places to the plane that touches the ellipsoid in their middle, east and north.
 
-    Arcs of the meridian and of the parallel there, WGS 84 (NIMA TR8350.2, 2000): exact to the first
-    order of the distance from the middle.
+    Distances are arcs of the meridian and of the parallel there, on WGS 84 (NIMA TR8350.2, 2000).
+    They are exact to the first order in the distance from the middle.
 
     Args:
         latitudes: degrees, shape (n,).
         longitudes: degrees, shape (n,).
 
     Returns:
-        x and y, m, shape (n,), and the largest error of a distance from east to west, as a share:
-        parallels are not of one length.
+        x and y, m, each of shape (n,); and the largest relative error of a distance from east to
+        west, since parallels differ in length.
     """
     middle = radians((latitudes.min() + latitudes.max()) / 2)
-    east = (longitudes - longitudes[0] + 180) % 360 - 180  # across the meridian of 180 degrees, too
+    east = (longitudes - longitudes[0] + 180) % 360 - 180  # also across the meridian of 180 degrees
     east -= (east.min() + east.max()) / 2
     square = _FLATTENING * (2 - _FLATTENING)
     curved = 1 - square * sin(middle) ** 2
@@ -447,10 +465,10 @@ def project(latitudes: Array, longitudes: Array) -> tuple[Array, Array, float]:
 
 
 def _projected(latitudes: Array, longitudes: Array, path: Path) -> tuple[Array, Array]:
-    """Return projected places, and remark that they are.
+    """Return projected places, m, and remark on the projection.
 
     Raises:
-        DataError: they are too far apart for one plane.
+        DataError: the latitudes differ too much for one plane.
     """
     x, y, error = project(latitudes, longitudes)
     if not error <= _DISTORTED:
@@ -463,9 +481,9 @@ def _projected(latitudes: Array, longitudes: Array, path: Path) -> tuple[Array, 
 
 
 class PositionTraces(Moving):
-    """Nodes move from one recorded position to the next, in a straight line and evenly.
+    """Nodes move from one recorded position to the next, in a straight line at constant speed.
 
-    Before its first position a node rests there, and after its last.
+    A node rests at its first position until its time, and at its last position after it.
     """
 
     kind: Literal["positions"] = "positions"

@@ -1,7 +1,7 @@
-"""Models of networks: how messages share what lies between radios and the server.
+"""Models of networks: how messages share the network between the radios and the server.
 
-A model is a block of a scenario (`network.model`), registered like a radio. The site on which a
-network is built executes the built-in models; a user-defined model executes itself.
+A model is a block of a scenario (`network.model`), registered like a radio. The `Site` on which a
+network is built executes the built-in models. A user-defined model executes itself.
 """
 
 from abc import abstractmethod
@@ -28,11 +28,11 @@ Bearers = tuple[Sequence[Bearer], Sequence[Bearer]]
 """The bearers of uplinks and of downlinks, by client."""
 
 RateChanged = Callable[[ClientId, bool, float], None]
-"""Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
+"""Called with a client, whether its bits flow up, and their new rate, bit/s."""
 
 OwnLaw = Callable[[ClientId, bool], RateLaw]
-"""Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
-but for where their traces start."""
+"""Returns a client's own rate law, up or down. In a fleet one law may represent many clients that
+only differ in where their traces start."""
 
 
 def _no_framing(client: ClientId) -> Framing:  # noqa: ARG001 - the same for all
@@ -53,28 +53,30 @@ def _no_built_in(kind: str, block: object, site: "Site") -> Bearers:  # noqa: AR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a model of a network is built: the radios of a fleet, and the links behind them.
+    """The place where a network model is built: the radios of a fleet, and the links behind them.
 
-    Sequences are by client. An empty one has the default for all.
+    Sequences are by client. An empty sequence stands for the default value of every client.
 
     Attributes:
         calendar: the simulated time.
         topology: links and routes.
-        up, down: the rate laws of the radios; in a fleet one may stand for many (`own`).
+        up: the rate laws of the radios' uplinks; in a fleet one may represent many (see `own`).
+        down: the same for downlinks.
         latency: the latency of the radios, one way, s; 0 by default.
         watched: whether changes of a client's rates are reported; False by default.
-        cellular: whether a radio is of LTE or 5G; False by default.
-        changed: takes the rate of a client's bits when it changes; at the end of an instant.
-        own: see `OwnLaw`; None where `up` and `down` have each client's own.
-        framing: returns how a client's messages are cut into packets.
-        losses: returns the losses of a client's radio, up or down, or None; None itself where no
-            radio has any.
-        rng: returns the random stream of a purpose and an entity, which are any names and numbers.
-        on_air: takes a client, whether its message goes up, and how long one of its bits is sent,
-            and how long its answers are, s.
-        collided: takes a client at the end of a message up, and how long it was sent in vain, s.
-        built_in: returns the bearers of a built-in model, given its kind, its block and a site; by
-            default an error.
+        cellular: whether a radio is LTE or 5G; False by default.
+        changed: called at the end of an instant with the new rate of a client's bits.
+        own: see `OwnLaw`; None if `up` and `down` have a law of each client's own.
+        framing: returns how a client's messages are divided into packets.
+        losses: returns the losses of a client's radio, up or down, or None; None itself if no radio
+            has losses.
+        rng: returns the random stream of a purpose and an entity, given as any names and numbers.
+        on_air: called with a client, whether its message goes up, the time on the air per bit, and
+            that of the responses, s.
+        collided: called with a client at the end of a message up, and the time it was sent in vain,
+            s.
+        built_in: returns the bearers of a built-in model, from its kind, its block and a site; by
+            default raises an error.
     """
 
     calendar: Clock
@@ -102,29 +104,30 @@ class Site:
 class NetworkModel(KindFirst):
     """A model of a network: what carries messages between the clients' radios and the server.
 
-    A user-defined one has `kind`, `nature` and `bearers`.
+    A user-defined one is a subclass with `kind`, `nature` and `bearers`.
     """
 
     kind: str
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it is."""
+        """Yield the nature of the model."""
         yield "", self.nature
 
     @property
     def nature(self) -> Nature:
-        """What it is: from this follows where a run with it can be played.
+        """The traits that decide how a run with this model can be simulated.
 
-        By default how fast a message is depends on the others, so that it is played by events.
+        By default messages influence each other's speed, which requires the event-driven
+        simulation.
         """
         return Nature(shares=f"messages under network.model {self.kind} depend on each other")
 
     def framing(self, own: Framing) -> Framing:
-        """Return how a message is cut into packets, given how its radio does it."""
+        """Return how messages are divided into packets; `own` is the framing of the radio."""
         return own
 
     def delay(self, latency: float) -> float:
-        """Return how long a message takes before its bits begin to flow, s.
+        """Return the delay before the bits of a message begin to flow, s.
 
         Args:
             latency: the latency of its route and its radio together, one way, s.
@@ -133,7 +136,7 @@ class NetworkModel(KindFirst):
 
     @abstractmethod
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client.
+        """Return what carries the messages of each client, up and down.
 
         Args:
             site: the radios and the links.
@@ -141,7 +144,7 @@ class NetworkModel(KindFirst):
 
     @model_serializer(mode="wrap")
     def _by_name(self, write: SerializerFunctionWrapHandler) -> object:
-        """Write a model without parameters as its name: scenarios of before keep their bytes."""
+        """Write a model without parameters as its name, so older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         return self.kind if set(written) == {"kind"} else written
 
@@ -150,34 +153,34 @@ class _OwnModel(NetworkModel):
     """A built-in model, executed by the site."""
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return what carries the messages of each client, up and down."""
         return site.built_in(self.kind, self, site)
 
 
 class FluidFlows(_OwnModel):
-    """Bits flow like a fluid; transfers that share a link have equal shares (max-min fair)."""
+    """Bits flow like a fluid; transfers on a shared link get equal shares (max-min fair)."""
 
     kind: Literal["fluid"] = "fluid"
 
     @property
     def nature(self) -> Nature:
-        """The same at all times; what shares a link is in the links."""
+        """Constant: links declare themselves what shares them."""
         return CONSTANT
 
 
 class Lv08(_OwnModel):
-    """SimGrid's validated model of TCP: max-min fair, by round trips (Velho, Legrand, 2009)."""
+    """SimGrid's validated TCP model: max-min fair, by round trips (Velho, Legrand, 2009)."""
 
     kind: Literal["lv08"] = "lv08"
 
 
 class TcpFlows(_OwnModel):
-    """TCP's windows in queues; its parameters are in the block `network.tcp`."""
+    """TCP's windows in queues. Its parameters are in the block `network.tcp`."""
 
     kind: Literal["tcp"] = "tcp"
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries messages with the default parameters of TCP."""
+        """Return what carries the messages, with the default parameters of TCP."""
         return site.built_in(self.kind, Tcp(), site)
 
 

@@ -1,4 +1,4 @@
-"""Networks: the links between the clients' radios and the server. The block is the law."""
+"""Networks: the links between the clients' radios and the server. Each block is its own law."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 Broadcast = Literal["unicast", "cell"]
-"""How a message is sent to many clients: a copy each, or one broadcast in a cell."""
+"""How a message is sent to many clients: one copy per client, or one broadcast per cell."""
 
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = (
@@ -63,17 +63,18 @@ BROADCAST = Nature(shares="a broadcast is received by a whole cell")
 """The nature of one transmission for all clients of a group."""
 
 ReadGraph = Callable[..., "nx.Graph[str]"]
-"""Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`, given its
-path; with `directed=True`, an edge of a list leads one way only."""
+"""Reads a file of edges, from its path, into a graph with the attributes of
+`fedsim.physics.topology.build_routes`. With `directed=True`, an edge of a list leads one way
+only."""
 
 
 class Need(NamedTuple):
-    """The memory that a network needs beside its clients.
+    """The memory that a network needs besides that of its clients.
 
     Attributes:
         key: the key of the block that determines the amount.
         what: a description, for messages.
-        bytes: a lower bound.
+        bytes: a lower bound, bytes.
     """
 
     key: str
@@ -84,7 +85,7 @@ class Need(NamedTuple):
 class Network(KindFirst):
     """The network between clients and server. A user-defined one has `topology` and `links`.
 
-    A client's own radio is not part of it.
+    It does not include the clients' own radios.
     """
 
     topology: str
@@ -99,7 +100,7 @@ class Network(KindFirst):
 
     @model_validator(mode="after")
     def _ways_of_tcp(self) -> Self:
-        """Refuse what TCP cannot be: its queues are shared by all, packet by packet."""
+        """Check that the settings suit TCP, whose queues all messages share packet by packet."""
         if not isinstance(self.model, TcpFlows):
             if self.tcp is not None:
                 text = f"got parameters of TCP under model: {self.model.kind}; give model: tcp"
@@ -116,7 +117,7 @@ class Network(KindFirst):
 
     @model_validator(mode="after")
     def _ways_of_wifi(self) -> Self:
-        """Refuse what cells of Wi-Fi do not have."""
+        """Check that the settings suit Wi-Fi cells."""
         if self.wifi is None:
             return self
         if not isinstance(self.model, FluidFlows):
@@ -136,7 +137,7 @@ class Network(KindFirst):
 
     @model_validator(mode="after")
     def _ways_of_medium(self) -> Self:
-        """Refuse links beside a medium, and a server in it."""
+        """Check that a medium has neither links beside it nor a server."""
         if self.failures is not None and self.peers is None:
             text = "got failures of edges between peers; give peers, or leave it out"
             raise failure(("failures", text, None))
@@ -152,7 +153,7 @@ class Network(KindFirst):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Omit optional keys without a value, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         return {
             key: value
@@ -162,7 +163,7 @@ class Network(KindFirst):
 
     @property
     def layers(self) -> tuple[tuple[str, Spec], ...]:
-        """The blocks that carry messages, by name: the model of flows, then those around it."""
+        """The blocks that carry messages, by name: the model of flows, then those on top of it."""
         model = self.connections if isinstance(self.model, TcpFlows) else self.model
         around = {"cell": self.cell_sharing, "wifi": self._cells, "lora": self.gateway_of_lora}
         named = [(name, block) for name, block in around.items() if block is not None]
@@ -170,29 +171,29 @@ class Network(KindFirst):
 
     @property
     def _cells(self) -> Wifi | None:
-        """The Wi-Fi cells; each gateway has one unless the block gives their number."""
+        """The Wi-Fi cells. Each gateway has one unless the block gives their number."""
         if self.wifi is None or self.wifi.cells or not self.access_points:
             return self.wifi
         return self.wifi.model_copy(update={"cells": self.access_points})
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what a broadcast is, beside what its blocks declare."""
+        """Yield the nature of a broadcast; the blocks declare the rest."""
         if self.broadcast == "cell":
             yield "broadcast", BROADCAST
 
     @property
     def connections(self) -> Tcp:
-        """TCP's parameters."""
+        """TCP's parameters, or the default ones."""
         return self.tcp or Tcp()
 
     @property
     def gateway_of_lora(self) -> LoRaGateway | None:
-        """The gateway of the fleet's LoRa radios; None where their frames do not collide."""
+        """The gateway of the fleet's LoRa radios; None if their frames do not collide."""
         return None
 
     @property
     def cell_sharing(self) -> CellSharing | None:
-        """The cells of the fleet's LTE and 5G radios; None where each has one to itself."""
+        """The cells of the fleet's LTE and 5G radios; None if each radio has a cell to itself."""
         return None
 
     @abstractmethod
@@ -201,20 +202,20 @@ class Network(KindFirst):
 
         Args:
             clients: the number of clients.
-            read: reads a file of edges, given a path relative to the scenario.
+            read: reads a file of edges, from a path relative to the scenario.
 
         Raises:
-            DataError: the network is invalid for them.
+            DataError: the network does not suit this number of clients.
         """
 
     @property
     def access_points(self) -> int:
-        """The gateways, each of which is a cell of its own under `wifi`; 0 for one cell in all."""
+        """The number of gateways, each of which is a cell under `wifi`; 0 for a single cell."""
         return 0
 
     @property
     def written(self) -> str:
-        """The key of the links, for errors about them."""
+        """The key of the links, used in errors about them."""
         return "topology"
 
     @property
@@ -224,7 +225,7 @@ class Network(KindFirst):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The objects needed beside the links of clients."""
+        """The memory needed besides that of the clients' links."""
         return ()
 
 
@@ -232,7 +233,7 @@ class Network(KindFirst):
 
 
 GATEWAY = 500
-"""A lower bound of the bytes of a gateway: two links and their names."""
+"""The memory of a gateway, bytes, a lower bound: two links and their names."""
 
 
 class ServerLink(Spec):
@@ -246,16 +247,17 @@ class ServerLink(Spec):
     @model_validator(mode="before")
     @classmethod
     def _named_by_way(cls, block: object) -> object:
-        """Refuse `up` and `down`, which named the directions from the server's point of view."""
+        """Refuse the former keys `up` and `down`, named from the server's point of view."""
         if not isinstance(block, Mapping):
             return block
+        # Both keys would be valid again with the opposite meaning, so they have to fail loudly.
         if old := [key for key in ("up", "down") if key in block]:
             raise failure(*[(key, _rename(key, block), block[key]) for key in old])
         return block
 
 
 def _rename(key: str, block: Mapping[str, object]) -> str:
-    """Return what `up` or `down` of a server's link meant, and its replacement."""
+    """Return the error about `up` or `down`: its former meaning, and its replacement."""
     new, way = {"up": ("downlink", "server to clients"), "down": ("uplink", "clients to server")}[
         key
     ]
@@ -284,7 +286,7 @@ class StarNetwork(Network):
 
     @model_validator(mode="after")
     def _ways_of_shared_air(self) -> Self:
-        """Refuse what a gateway of LoRa, or cells, cannot be part of."""
+        """Check that the settings suit a LoRa gateway, or cells."""
         wrong = list[tuple[str, str, object]]()
         for key, block in (("lora", self.lora), ("cell", self.cell)):
             if block is None:
@@ -323,9 +325,9 @@ class StarNetwork(Network):
 
 
 class TreeNetwork(Network):
-    """Every client is connected by its own radio to a gateway, the gateways to the server.
+    """Every client is connected to a gateway by its own radio, and the gateways to the server.
 
-    The clients are distributed evenly, in order: the first ones at the first gateway.
+    The clients are distributed evenly, in order: the first clients belong to the first gateway.
     """
 
     topology: Literal["tree"] = Field(description="star, tree or graph")
@@ -334,7 +336,7 @@ class TreeNetwork(Network):
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        """Return the server's link and those of the gateways."""
+        """Return the links of the server and of the gateways."""
         gateway = self.gateway
         return tree(
             clients,
@@ -355,16 +357,16 @@ class TreeNetwork(Network):
 
     @property
     def access_points(self) -> int:
-        """The gateways."""
+        """The number of gateways."""
         return self.gateways
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The gateways."""
+        """The memory of the gateways."""
         return (Need("gateways", f"{self.gateways} gateways", GATEWAY * self.gateways),)
 
 
-# A network that is any graph, from the scenario or a file.
+# A network that is an arbitrary graph, from the scenario or a file.
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -395,20 +397,20 @@ class Edge(Spec):
 
     @model_serializer(mode="wrap")
     def _without_loss(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out the loss of a link that loses nothing: scenarios of before keep their bytes."""
+        """Omit the loss of a link without losses, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         return {key: value for key, value in written.items() if key != "loss" or self.loss}
 
 
 def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
-    """Return the graph of some edges.
+    """Return the graph of edges.
 
     Args:
-        edges: each with a description of its origin, for messages.
-        directed: whether each is one direction only.
+        edges: the edges, each with a description of its origin, for messages.
+        directed: whether each edge leads one way only.
 
     Raises:
-        DataError: under the key "edges", two of them join the same nodes.
+        DataError: two edges join the same nodes; the key is "edges".
     """
     import networkx as nx
 
@@ -427,12 +429,13 @@ class GraphNetwork(Network):
 
     Messages take the route of least latency, which does not change when a node on it fails. A
     client on the route of others forwards their messages: its own radio receives and sends them,
-    from its own battery. A message that reaches such a client while it is off or offline is lost.
+    with energy from its own battery. A message that reaches such a client while it is off or
+    offline is lost.
 
-    A GraphML or GML file is read as published: links may have the Topology Zoo's `LinkSpeedRaw`, or
-    `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are left out. Nodes have their
-    ids for names, or their labels if these are `server` and `client-0`, or all of them whole
-    numbers. Of parallel edges the one with the highest rate counts, which a note says.
+    A GraphML or GML file is read as published. Links may have the Topology Zoo's `LinkSpeedRaw`, or
+    `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are ignored. Nodes are named
+    by their labels if these are `server` and `client-0` and so on, or all whole numbers; otherwise
+    by their ids. Of parallel edges only the one with the highest rate counts, and a remark says so.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")
@@ -448,7 +451,7 @@ class GraphNetwork(Network):
         return self
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        """Return the edges, and the best routes over them."""
+        """Return the edges as links, and the best routes over them."""
         if self.path is None:
             rows = [(f"edge {number}", edge) for number, edge in enumerate(self.edges)]
             graph = build_graph(rows, directed=bool(self.directed))
@@ -461,12 +464,12 @@ class GraphNetwork(Network):
 
     @property
     def written(self) -> str:
-        """`path` or `edges`."""
+        """The key of the links: `path` or `edges`."""
         return "edges" if self.path is None else "path"
 
     @property
     def disciplines(self) -> Mapping[str, Discipline]:
-        """The disciplines of the edges in the scenario."""
+        """The disciplines of the edges in the scenario, by key."""
         return {f"edges.{n}.discipline": edge.discipline for n, edge in enumerate(self.edges)}
 
 

@@ -1,7 +1,6 @@
 """Overlays: the neighbours of peers, independent of the links of the network.
 
-The links and the routes are those of `fedsim.physics.topology`; an overlay defines neighbours on
-top of them.
+Links and routes belong to `fedsim.physics.topology`. An overlay defines neighbours on top of them.
 """
 
 from abc import abstractmethod
@@ -24,20 +23,21 @@ from fedsim.core.ports import ClientId
 # Edges of a graph, in a scenario or in a file.
 
 FORMATS = (*ENDINGS, ".csv")
-"""The suffixes of files of edges."""
+"""The suffixes of files with edges."""
 
 
 def check_source(path: Path | None, edges: Sequence[object], neither: tuple[str, str]) -> None:
     """Check that edges come either from a file of a known format or from the block.
 
+    Called in the validator of a pydantic model.
+
     Args:
         path: the file, if any.
         edges: the edges in the block.
-        neither: the key and the message if there are neither.
+        neither: the key and the message for a block without any edges.
 
     Raises:
-        ValueError: there are neither, or both, or the file has an unknown format; raised in the
-            validator of a model.
+        ValueError: there are no edges, or both sorts, or the file has an unknown format.
     """
     if path is None and not edges:
         key, text = neither
@@ -54,22 +54,23 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 
 Weights = Mapping[ClientId, float]
-"""Weights of the messages of some nodes, by node."""
+"""Weights by the node that sent the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
     """The neighbours of peers, and the weights with which they mix.
 
-    The mixing matrix W has in row i, column j the weight that node i gives to what node j sends.
+    The mixing matrix W has in row i and column j the weight that node i gives to the vector from
+    node j.
 
     Attributes:
-        neighbours: the nodes that every node sends to, by number.
-        senders: the nodes that every node receives from, by number, in a directed graph; None in an
-            undirected one, in which they are the neighbours.
-        table: the weights of every node's senders, if a law of mixing has set them; None for
-            weights that follow from the degrees (see `weights`).
-        diagonal: the nodes' weights of themselves, if `table` is given.
+        neighbours: for each node, the nodes that it sends to.
+        senders: for each node of a directed graph, the nodes that it receives from. None in an
+            undirected graph, where these are its neighbours.
+        table: for each node, the weights of its senders, if a law of mixing has set them. If None,
+            weights follow from the degrees (see `weights`).
+        diagonal: each node's weight of its own vector, if `table` is set.
     """
 
     neighbours: tuple[tuple[ClientId, ...], ...]
@@ -79,22 +80,22 @@ class Overlay:
 
     @property
     def edges(self) -> int:
-        """The number of pairs of neighbours; in a directed graph, the number of edges."""
+        """The number of pairs of neighbours; in a directed graph, the number of directed edges."""
         ends = sum(map(len, self.neighbours))
         return ends if self.directed else ends // 2
 
     @property
     def directed(self) -> bool:
-        """Whether an edge leads one way only."""
+        """Whether edges lead one way only."""
         return self.senders is not None
 
     @property
     def received_from(self) -> tuple[tuple[ClientId, ...], ...]:
-        """The nodes that every node receives from, by number."""
+        """For each node, the nodes that it receives from."""
         return self.neighbours if self.senders is None else self.senders
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node sends to which."""
+        """Yield (sender, receiver) for each edge and direction."""
         for node, others in enumerate(self.neighbours):
             for other in others:
                 yield node, other
@@ -102,11 +103,11 @@ class Overlay:
     def weights(self, node: ClientId) -> Weights:
         """Return the weights of the nodes that a node receives from.
 
-        Unless a law of mixing has set them: in an undirected graph those of Metropolis and Hastings
-        (Xiao, Boyd, Kim, "Distributed Average Consensus with Least-Mean-Square Deviation", 2007), 1
-        / (1 + the larger degree of the two), with which the mixing matrix is symmetric and doubly
-        stochastic on every graph; in a directed one 1 / (1 + the number of the sender's receivers),
-        with which it is column stochastic.
+        If no law of mixing has set them, they follow from the degrees. In an undirected graph they
+        are those of Metropolis and Hastings, 1 / (1 + the larger degree of the two), with which the
+        mixing matrix is symmetric and doubly stochastic on every graph (Xiao, Boyd, Kim,
+        "Distributed Average Consensus with Least-Mean-Square Deviation", 2007). In a directed graph
+        they are 1 / (1 + the number of the sender's receivers), with which it is column stochastic.
         """
         if self.table is not None:
             return self.table[node]
@@ -116,7 +117,7 @@ class Overlay:
         return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
 
     def own_weight(self, node: ClientId) -> float:
-        """Return the weight of a node's own vector, the entry of W on the diagonal."""
+        """Return the weight of a node's own vector, on the diagonal of W."""
         if self.diagonal:
             return self.diagonal[node]
         if self.senders is not None:
@@ -134,7 +135,7 @@ class Overlay:
         return csr_array(matrix)
 
     def adjacency(self) -> "Matrix":
-        """Return the adjacency matrix, shape (M, M): 1 in row i, column j if i sends to j."""
+        """Return the adjacency matrix, shape (M, M): 1 in row i and column j if i sends to j."""
         counts = [len(others) for others in self.neighbours]
         rows = np.repeat(np.arange(len(counts)), counts)
         columns = np.array(
@@ -143,14 +144,14 @@ class Overlay:
         return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
 
     def check(self, need: "Need" = "doubly-stochastic") -> None:
-        """Check that nodes send to those that expect it, and that the weights are what is needed.
+        """Check that senders and receivers agree, and that the weights have a required property.
 
         Args:
             need: the property that a method needs; see `Need`.
 
         Raises:
             DataError: under the key "kind", if neighbours do not expect each other, a weight is
-                missing or negative, or the mixing matrix is not what is needed.
+                missing or negative, or the mixing matrix does not have the property.
         """
         self.check_neighbours()
         nodes = range(len(self.neighbours))
@@ -172,7 +173,7 @@ class Overlay:
                 raise DataError("kind", text)
 
     def check_neighbours(self) -> None:
-        """Check that every node that sends is received from, with a weight.
+        """Check that every receiver expects its senders, and gives each of them a weight.
 
         Raises:
             DataError: see `check`.
@@ -189,7 +190,7 @@ class Overlay:
                 raise DataError("kind", text)
 
     def _unlike(self, need: "Need", node: ClientId, row: float, column: float) -> str:
-        """Return why a node's row and column, without its own weight, are not what is needed."""
+        """Return why a node's row and column lack a property; the sums exclude its own weight."""
         weight = self.own_weight(node)
         if need == "column-stochastic":
             if not _differ(column, 1 - weight) and weight >= 0:
@@ -217,8 +218,8 @@ def _differ(one: float, other: float) -> bool:
 
 
 Need = Literal["symmetric", "doubly-stochastic", "column-stochastic"]
-"""What a method needs of the mixing matrix: a symmetric one of an undirected graph; one whose rows
-and columns add up to 1; or one whose columns do, in a strongly connected directed graph."""
+"""The property of the mixing matrix that a method needs: symmetric, on an undirected graph; rows
+and columns that add up to 1; or columns that do, on a strongly connected directed graph."""
 
 if TYPE_CHECKING:
     Matrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
@@ -226,8 +227,8 @@ else:
     Matrix = csr_array
 
 ReadPairs = Callable[..., Sequence[tuple[str, str]]]
-"""Reads the edges of a graph from a file, given relative to the scenario, as pairs of nodes; with
-`directed=True` in the direction of the edges, else only if each leads both ways."""
+"""Reads the edges of a graph, as pairs of nodes, from a file given relative to the scenario. With
+`directed=True` pairs have the direction of the edges; otherwise each edge has to lead both ways."""
 
 
 class Neighbours(Spec):
@@ -236,10 +237,14 @@ class Neighbours(Spec):
     kind: str
 
     def read_edges(self, read: "ReadPairs") -> Self:
-        """Return the block with the contents of its file, if any; `read` reads a file of edges.
+        """Return the block with the contents of its file, if it has one.
+
+        Args:
+            read: reads a file of edges.
 
         Raises:
-            DataError, OSError: the file is invalid or cannot be read.
+            DataError: the file is invalid.
+            OSError: the file cannot be read.
         """
         return self
 
@@ -247,10 +252,14 @@ class Neighbours(Spec):
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """Return the graph of neighbours of the nodes 0, 1, ..., nodes - 1.
 
-        In a directed one (`networkx.DiGraph`) the source of an edge sends to its target.
+        In a directed graph (`networkx.DiGraph`) the source of an edge sends to its target.
+
+        Args:
+            nodes: the number of nodes.
+            rng: the stream of random graphs.
 
         Raises:
-            DataError: there is none; its key is relative to the block.
+            DataError: no such graph exists for these nodes; its key is relative to the block.
         """
 
     def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
@@ -276,7 +285,7 @@ class Neighbours(Spec):
 
 
 def overlay_of(graph: "nx.Graph[int]") -> Overlay:
-    """Return the neighbours in a graph of the nodes 0, 1, ..., M - 1, undirected or directed."""
+    """Return the neighbours in an undirected or directed graph of the nodes 0, 1, ..., M - 1."""
     import networkx as nx
 
     nodes = range(len(graph))
@@ -288,7 +297,7 @@ def overlay_of(graph: "nx.Graph[int]") -> Overlay:
 
 
 def _odd(graph: object, nodes: int) -> str:
-    """Return why a graph is not one of `nodes` peers; empty if it is."""
+    """Return why a graph is not a valid graph of `nodes` peers; empty if it is."""
     import networkx as nx
 
     if not isinstance(graph, nx.Graph) or graph.is_multigraph():
@@ -302,7 +311,7 @@ def _odd(graph: object, nodes: int) -> str:
 
 
 def _reach(graph: "nx.Graph[int]") -> set[int]:
-    """Return the nodes that node 0 reaches, and that reach it."""
+    """Return the nodes that node 0 reaches and that also reach node 0."""
     import networkx as nx
 
     if isinstance(graph, nx.DiGraph):

@@ -1,4 +1,4 @@
-"""Loss of packets on a client's radio, and retransmission (ARQ). The block is the law."""
+"""Packet loss on a client's radio, and retransmission (ARQ). Each block is its own law."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Block, Given, Spec, as_written
 from fedsim.core.ports import Array
 
-# Loss of packets, and automatic repeat requests.
+# Packet loss, and automatic repeat requests.
 
 ALL_LOST = "every packet would be lost; give a share of losses below 100 %"
-"""The message for a law under which no packet is delivered."""
+"""The error about a law under which no packet arrives."""
 
 
 class LossProcess(Protocol):
@@ -29,12 +29,12 @@ class LossProcess(Protocol):
         ...
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next `packets` packets are lost."""
+        """Return the number of lost packets among the next `packets` ones."""
         ...
 
 
 class PacketLoss(Spec):
-    """A law of loss. Below, p is its mean and m the number of tries."""
+    """A law of packet loss. In its docstrings, p is the mean and m the number of tries."""
 
     kind: str
 
@@ -45,16 +45,16 @@ class PacketLoss(Spec):
 
     @abstractmethod
     def process(self, rng: np.random.Generator) -> LossProcess:
-        """Return the losses of one link, drawn from its stream."""
+        """Return the losses of one link, drawn from its own stream."""
 
     def expected_transmissions(self, tries: int | None) -> float:
-        """Return the mean transmissions of a packet, (1 - p^m)/(1 - p); None: no limit."""
+        """Return the mean transmissions of a packet, (1 - p^m)/(1 - p); m None: no limit."""
         if self.mean == 1:
             return inf if tries is None else float(tries)
         return (1 - self.residual(tries)) / (1 - self.mean)
 
     def residual(self, tries: int | None) -> float:
-        """Return the share of packets that are lost for good, p^m; None: no limit."""
+        """Return the share of packets lost for good, p^m; m None: no limit."""
         if tries is None:
             return 1.0 if self.mean == 1 else 0.0
         return float(self.mean**tries)
@@ -64,7 +64,7 @@ class PacketOutcome(NamedTuple):
     """The outcome of sending packets with retransmission.
 
     Attributes:
-        repeated: the number of transmissions beyond the first of each packet.
+        repeated: the number of transmissions besides the first of each packet.
         lost: the number of packets lost for good.
     """
 
@@ -73,7 +73,7 @@ class PacketOutcome(NamedTuple):
 
 
 def repeat(process: LossProcess, packets: int, tries: int | None) -> PacketOutcome:
-    """Send packets, and lost ones again, until all are delivered or their tries are used up.
+    """Send packets, and lost packets again, until all have arrived or have used up their tries.
 
     Args:
         process: the losses. All packets are sent once, then the lost ones once more, and so on.
@@ -150,13 +150,13 @@ class IndependentLosses:
     _rng: np.random.Generator
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next `packets` packets are lost."""
+        """Return the number of lost packets among the next `packets` ones."""
         return int(self._rng.binomial(packets, self.mean))
 
 
 @dataclass(slots=True)
 class LossesOnTheWay:
-    """Losses of a radio and of the links behind it: a packet has to pass both.
+    """Losses of a radio and of the links behind it: a packet has to survive both.
 
     Attributes:
         own: the losses of the radio; None if it has none.
@@ -173,7 +173,8 @@ class LossesOnTheWay:
         return 1 - (1 - mean) * (1 - self.links.mean)
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next `packets` packets are lost."""
+        """Return the number of lost packets among the next `packets` ones."""
+        # Only packets that the radio has not lost can be lost on the links.
         lost = 0 if self.own is None else self.own.losses(packets)
         return lost + self.links.losses(packets - lost)
 
@@ -182,15 +183,15 @@ class LossesOnTheWay:
 
 
 class GilbertElliottLoss(PacketLoss):
-    """Losses in bursts: a Markov chain of a good and a bad state, with a transition per packet.
+    """Losses in bursts: a Markov chain with a good and a bad state, and one transition per packet.
 
-    Gilbert, Bell Syst. Tech. J. 1960; Elliott, Bell Syst. Tech. J. 1963; the letters are
-    those of Hasslinger, Hohlfeld, "The Gilbert-Elliott Model for Packet Loss in Real Time
-    Services on the Internet", MMB 2008. A link starts in the stationary state.
+    Gilbert, Bell Syst. Tech. J. 1960; Elliott, Bell Syst. Tech. J. 1963. The letters are those of
+    Hasslinger, Hohlfeld, "The Gilbert-Elliott Model for Packet Loss in Real Time Services on the
+    Internet", MMB 2008. A link starts in the stationary state.
 
-    Expected transmissions and residual loss are approximations: they are exact if the state at a
-    retransmission is independent of that at the first transmission. Within the same burst both are
-    larger.
+    Expected transmissions and residual loss are approximations. They are exact if the state at a
+    retransmission is independent of the state at the first transmission. Within the same burst both
+    are larger.
     """
 
     kind: Literal["gilbert-elliott"] = Field(
@@ -226,9 +227,9 @@ class GilbertElliottLoss(PacketLoss):
 class BurstLosses:
     """The state of one link in a `GilbertElliottLoss` chain.
 
-    Packets are not drawn one by one: the lengths of stays in a state are geometric, so the number
-    of packets in the bad state, and then binomial numbers of losses in both states, give the same
-    distribution with a few draws for any number of packets.
+    Packets are not drawn one by one. The lengths of stays in a state are geometric. So the number
+    of packets in the bad state is drawn first, then the losses in both states, which are binomial.
+    This gives the same distribution with few draws for any number of packets.
 
     Attributes:
         bad: whether the chain is in its bad state.
@@ -249,35 +250,40 @@ class BurstLosses:
         return self._law.mean
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next `packets` packets are lost."""
+        """Return the number of lost packets among the next `packets` ones."""
         bad = self._bad_among(packets)
         return self._draw_losses(bad, self._law.h) + self._draw_losses(packets - bad, self._law.k)
 
     def _draw_losses(self, packets: int, passing: float) -> int:
+        # If all packets pass, or none, no random number is drawn.
         if passing in (0.0, 1.0) or not packets:
             return 0 if passing else packets
         return int(self._rng.binomial(packets, 1 - passing))
 
     def _bad_among(self, packets: int) -> int:
-        """Advance the chain by some packets; return how many of them were in the bad state."""
+        """Advance the chain by a number of packets; return how many of them met the bad state."""
         if packets <= self._left:
             self._left -= packets
             return packets if self.bad else 0
         ends = self._ends(packets)
         last = int(np.searchsorted(ends, packets))
         lengths = np.diff(np.minimum(ends[: last + 1], packets), prepend=0.0)
+        # Stays alternate between the two states, beginning with the current one.
         met = lengths[0 if self.bad else 1 :: 2].sum()
         self.bad ^= bool(last % 2)
         self._left = float(ends[last]) - packets
         return int(met)
 
     def _ends(self, packets: int) -> Array:
-        """Return the ends of the current stay and the next ones, until they cover the packets.
+        """Return the ends of the current stay and of later ones, up to one that covers all packets.
 
-        Stays drawn beyond the packets may be dropped: the chain is memoryless.
+        Ends are counted in packets from now. Stays drawn beyond the last packet may be dropped,
+        since the chain is memoryless.
         """
+        # A good and a bad stay together last 1/p + 1/r packets on average.
         pairs_per_packet = self._law.bad_share * self._law.r
         stays, todo = [np.array([self._left])], packets - self._left
+        # The loop usually runs once: it draws the expected number of pairs of stays, plus one.
         while todo > 0:
             pairs = 1 + int(todo * pairs_per_packet)
             both = [self._stays(pairs, bad=state) for state in (not self.bad, self.bad)]

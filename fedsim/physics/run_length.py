@@ -1,4 +1,4 @@
-"""Run-length encoded sequences: of many clients that are alike, one is stored."""
+"""Run-length encoded sequences, which store equal properties of many clients once."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ class RunLengthSequence(Sequence[T]):
     """A run-length encoded sequence: equal neighbours are stored once.
 
     Args:
-        runs: how many there are of what, in order.
+        runs: pairs of a count and an item, in order.
 
     Attributes:
-        runs: the same, without those of which there are none.
-        ends: how many there are up to the end of each.
+        runs: the same, without counts of zero.
+        ends: the number of items up to the end of each run.
     """
 
     def __init__(self, runs: Iterable[tuple[int, T]]) -> None:
@@ -32,7 +32,7 @@ class RunLengthSequence(Sequence[T]):
 
     @classmethod
     def of(cls, items: Sequence[T]) -> "RunLengthSequence[T]":
-        """Encode a sequence, whose runs are of identical objects."""
+        """Encode a sequence; neighbours form a run if they are the same object."""
         if isinstance(items, cls):
             return items
         alike = (list(run) for _, run in groupby(items, id))
@@ -54,11 +54,13 @@ class RunLengthSequence(Sequence[T]):
         return self.runs[bisect_right(self.ends, index)][1]
 
     def _between(self, places: range) -> list[T]:
-        """Return the items of consecutive places."""
-        found = list[T]()
+        """Return the items at consecutive positions."""
+        items = list[T]()
         for (count, item), end in zip(self.runs, self.ends, strict=True):
-            found += [item] * (min(end, places.stop) - max(end - count, places.start))
-        return found
+            # For runs outside of the wanted positions the count is negative, which gives an empty
+            # list.
+            items += [item] * (min(end, places.stop) - max(end - count, places.start))
+        return items
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(repeat(item, count) for count, item in self.runs)
@@ -71,10 +73,10 @@ class RunLengthSequence(Sequence[T]):
         return len(self) == len(other) and all(map(eq, self, other))
 
     def __hash__(self) -> int:
-        return hash(tuple(self))  # as of a tuple that is equal
+        return hash(tuple(self))  # equal to that of an equal tuple
 
     def map(self, of: Callable[[T], S]) -> "RunLengthSequence[S]":
-        """Apply a function to each item, once for each run."""
+        """Apply a function to each item; it is called once per run."""
         return RunLengthSequence((count, of(item)) for count, item in self.runs)
 
     def where(self, holds: Callable[[T], object]) -> Iterator[int]:
@@ -84,14 +86,15 @@ class RunLengthSequence(Sequence[T]):
                 yield from range(end - count, end)
 
     def array(self, of: Callable[[T], float]) -> Array:
-        """Return a figure of each item as an array, shape (n,); one number where all are equal."""
+        """Return a number per item as an array, shape (n,), read-only if all are equal."""
         figures = np.array([of(item) for _, item in self.runs], np.float64)
         if len(figures) == 1:
+            # A view with stride 0: for a fleet of millions, equal numbers take no memory.
             return np.broadcast_to(figures, len(self))
         return np.repeat(figures, [count for count, _ in self.runs])
 
     def numbers(self: "RunLengthSequence[int]") -> NDArray[np.int64]:
-        """Return whole numbers as an array, shape (n,)."""
+        """Return a sequence of whole numbers as an array, shape (n,)."""
         items = np.array([item for _, item in self.runs], np.int64)
         return np.repeat(items, [count for count, _ in self.runs])
 
@@ -99,7 +102,7 @@ class RunLengthSequence(Sequence[T]):
 def joint(
     first: RunLengthSequence[T], second: RunLengthSequence[S]
 ) -> RunLengthSequence[tuple[T, S]]:
-    """Return the pairs of two sequences of one length, run-length encoded."""
+    """Return the pairs of items of two equally long sequences, run-length encoded."""
     ends = sorted({*first.ends, *second.ends})
     return RunLengthSequence(
         (end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends])

@@ -1,7 +1,7 @@
 """Time-varying quantities: a rate, a capacity, the power of a charger.
 
-A constant and a trace are interchangeable. A signal is integrated exactly, and so is its inverse:
-the time at which the integral reaches an amount. The integral has the unit of the values, times
+A constant and a trace are interchangeable. Integrals are exact, and so are their inverses: the time
+at which an integral reaches an amount. The unit of an integral is that of the values, times
 seconds.
 """
 
@@ -17,7 +17,7 @@ from fedsim.core.ports import Array
 
 
 class Signal(Protocol):
-    """A value at every time t >= 0, in seconds: piecewise constant, right-continuous, >= 0."""
+    """A value of at least 0 at every time t >= 0 s: piecewise constant and right-continuous."""
 
     def at(self, t: float) -> float:
         """Return the value at `t`."""
@@ -32,12 +32,12 @@ class Signal(Protocol):
         ...
 
     def next_change(self, t: float) -> float:
-        """Return the first time after `t` at which the value may differ; inf if there is none."""
+        """Return the first time after `t` at which the value may change; inf if there is none."""
         ...
 
     @property
     def average(self) -> float:
-        """The long-run value: the mean of a period, or the last value."""
+        """The long-run mean: that of a period, or the last value."""
         ...
 
     @property
@@ -93,47 +93,57 @@ class Constant:
 
 
 class Steps:
-    """Constant pieces: values[i] on [times[i], times[i+1]).
+    """Constant pieces: the value is values[i] on [times[i], times[i+1]).
 
-    With a finite period the pattern repeats; without one the last value stays. Neighbouring pieces
-    of equal value are merged. A time is found by binary search, and the integral of whole cycles is
-    a product, so that any evaluation costs O(log n), however many periods ahead.
+    With a finite period the pattern repeats; otherwise the last value stays. Neighbouring pieces of
+    equal value are merged. A time is found by binary search, and the integral of whole cycles is a
+    product. So any evaluation costs O(log n), however many periods ahead.
 
-    Times of pieces are compared as floats computed by one function (`_begin`). Otherwise a piece
-    could end, by rounding, before its next one begins, and a loop over `next_change` would not
-    advance.
+    All start times of pieces are computed by one function (`_begin`) and compared as floats.
+    Otherwise rounding could end a piece before the next one begins, and a loop over `next_change`
+    would not advance.
 
     >>> Steps([0, 1], [2, 0], period=4).when(0.5, 6.0)
     12.5
 
     Attributes:
-        times: the begins of the pieces of the pattern, s, shape (n,).
-        values: shape (n,).
-        period: s; inf if the pattern does not repeat.
+        times: the starts of the pieces of the pattern, s, shape (n,).
+        values: the values of the pieces, shape (n,).
+        period: the period, s; inf if the pattern does not repeat.
         offset: the time in the pattern at which the signal starts, s.
-        average: the long-run value.
+        average: the long-run mean.
         peak: the largest value.
     """
 
     __slots__ = ("_seamless", "_sums", "average", "offset", "peak", "period", "times", "values")
 
     def __init__(self, times: ArrayLike, values: ArrayLike, period: float = inf) -> None:
-        """Create a signal from pieces in order of time.
+        """Create a signal from pieces in the order of time.
+
+        Args:
+            times: the starts of the pieces, s, shape (n,).
+            values: the values of the pieces, shape (n,).
+            period: the period, s; inf for no repetition.
 
         Raises:
             ValueError: times do not increase from 0, a value is negative or not finite, or the
                 period ends before the last piece begins.
         """
         begins, heights = _check(times, values, period)
+        # Pieces that keep the value before them are merged, so that every start is a change.
         kept = np.append(True, np.diff(heights) != 0) & (begins < period)
         self.times, self.values, self.period = begins[kept], heights[kept], float(period)
         self.times.flags.writeable = self.values.flags.writeable = (
-            False  # shared by shifted signals
+            False  # shifted signals share these arrays
         )
         self.offset = 0.0
         last = float(self.values[-1])
+        # The last piece of a pattern that does not repeat has no end. Its amount is infinite, or 0
+        # for a value of 0, where the product would be NaN.
         amounts = self.values * np.diff(self.times, append=self.period if last else self.times[-1])
-        self._sums: Array = np.append(0.0, np.cumsum(amounts))  # before each piece, and total
+        self._sums: Array = np.append(
+            0.0, np.cumsum(amounts)
+        )  # the integral before each piece; total
         self._seamless = last == self.values[0]
         self.average = float(self._sums[-1]) / self.period if isfinite(self.period) else last
         self.peak = float(self.values.max())
@@ -177,7 +187,8 @@ class Steps:
         if amount <= passed:
             return min(begin + amount / value, edge)
         before = self._sums.item(piece + 1)
-        # The rest is above 0, however small: the current piece did not supply all of the amount.
+        # More than 0 is left, however little: the current piece did not supply all of the amount.
+        # Without the smallest step, rounding could find the current piece again.
         return self._reach(cycle, max(before + (amount - passed), nextafter(before, inf)))
 
     def _reach(self, cycle: int, goal: float) -> float:
@@ -196,16 +207,17 @@ class Steps:
         return min(self._begin(cycle, piece) + rest, self._begin(cycle, piece + 1))
 
     def next_change(self, t: float) -> float:
-        """Return the begin of the next piece."""
+        """Return the start of the next piece."""
         cycle, piece = self._find(t)
         if len(self.times) == 1:
             return inf
+        # The last piece and the first one of the next cycle have the same value: no change.
         if self._seamless and piece + 1 == len(self.times) and isfinite(self.period):
             return self._begin(cycle + 1, 1)
         return self._begin(cycle, piece + 1)
 
     def _begin(self, cycle: int, piece: int) -> float:
-        """Return the begin of a piece as a float; all comparisons of times use this function."""
+        """Return the start of a piece in a cycle, s; all comparisons of times use this function."""
         if piece == len(self.times):
             cycle, piece = cycle + 1, 0
         if cycle == 0:
@@ -213,9 +225,9 @@ class Steps:
         return cycle * self.period - self.offset + self.times.item(piece)
 
     def _find(self, t: float) -> tuple[int, int]:
-        """Return the cycle and the piece of `t`."""
+        """Return the cycle and the piece that contain `t`."""
         cycle = floor((t + self.offset) / self.period)
-        while self._begin(cycle + 1, 0) <= t:  # rounding may give a neighbour
+        while self._begin(cycle + 1, 0) <= t:  # by rounding, the division may be off by one
             cycle += 1
         while self._begin(cycle, 0) > t:
             cycle -= 1

@@ -1,4 +1,4 @@
-"""Slowdowns: random factors on the nominal time of a task. The block is the law."""
+"""Slowdowns: random factors on the nominal time of a task. Each block is its own law."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from fedsim.core.blocks.spec import Block, Given, Spec
 
 
 class Slowdown(Spec):
-    """A law of the factor by which a task exceeds its nominal time, drawn task by task."""
+    """A law of the random factor on the nominal time of a task, drawn for each task."""
 
     kind: str
 
@@ -24,7 +24,7 @@ class Slowdown(Spec):
         return 0.0
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that it is random."""
+        """Yield that times are random."""
         if self.drawn:
             yield "", Nature(draws=f"{self.kind} is random")
 

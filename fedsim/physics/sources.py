@@ -1,7 +1,7 @@
 """Figures of presets: a value, its 90 % interval, and its source (paper, data sheet, measurement).
 
-A row such as `meas("6 Mbit/s", 3, 12, HUANG_2012)` has the ends of the interval in the unit of the
-value. A figure that is only a text is a definition, such as that of a standard, or a choice.
+In `meas("6 Mbit/s", 3, 12, HUANG_2012)`, the ends of the interval have the unit of the value. A
+figure that is only a text is exact by definition, for example by a standard, or a choice.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ class Figure(NamedTuple):
     """A figure of a preset.
 
     Attributes:
-        value: what a scenario would have in its place.
-        doubt: how well it is known.
+        value: the value in the notation of a scenario.
+        doubt: its uncertainty.
     """
 
     value: str | float
@@ -22,22 +22,22 @@ class Figure(NamedTuple):
 
 
 def meas(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
-    """Return a figure that was measured; see `fedsim.core.blocks.presets.Doubt`."""
+    """Return a measured figure; see `fedsim.core.blocks.presets.Doubt`."""
     return _figure(value, low, high, "meas", source, aside)
 
 
 def lit(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
-    """Return a figure of the literature, which states it, its range, or what bounds it."""
+    """Return a figure from the literature, which states the figure, its range, or a bound."""
     return _figure(value, low, high, "lit", source, aside)
 
 
 def est(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
-    """Return an estimate, with the nearest source that is published."""
+    """Return an estimated figure; its source is the nearest published one."""
     return _figure(value, low, high, "est", source, aside)
 
 
 def preset(basis: str, **figures: Figure | str | float) -> Preset:
-    """Return a preset by its figures; those without a doubt are definitions or choices.
+    """Return a preset with these figures; those without a doubt are definitions or choices.
 
     Example:
         >>> from fedsim.physics.sources import HUANG_2012
@@ -73,10 +73,10 @@ NARAYANAN_2021 = Citation(
     2021,
     "SIGCOMM, doi 10.1145/3452296.3472923; data: github.com/SIGCOMM21-5G/artifact",
 )
-"""Its data give rates, slopes and the time to idle; the intervals here are those of a bootstrap
-over its target rates, widened for other phones and networks. RRC-Probe's round trips after 0 to
-40 s of silence, on two operators' networks, rise and fall with the phase in the cycles of C-DRX and
-of paging, which gives the cycles, and the times at which one state follows another."""
+"""Its data give rates, slopes and the time to idle. The intervals here come from a bootstrap over
+its target rates, widened for other phones and networks. RRC-Probe's round trips after 0 to 40 s of
+silence, on two operators' networks, rise and fall with the phase in the cycles of C-DRX and of
+paging. This reveals the cycles, and the times of the transitions between states."""
 
 TR_38_840 = Citation(
     "3GPP",
@@ -87,8 +87,9 @@ TR_38_840 = Citation(
 )
 """Relative to deep sleep: light sleep 20, micro sleep 45 (38 above 24 GHz), listening 100 (175).
 
-The table was read in that model, not in the report itself; a module for ns-3's mmWave cells,
-github.com/arghasen10/mmwave-energy, has 45 for sleep, 175 for listening and 350 for receiving."""
+The table was taken from that model, not from the report itself. A module for ns-3's mmWave cells,
+github.com/arghasen10/mmwave-energy, has 45 for sleep, 175 for listening and 350 for receiving.
+"""
 
 DA_SILVA_2017 = Citation(
     "da Silva, Mildh, Schliwa-Bertling, Stattin, Vesely",
@@ -108,8 +109,8 @@ BOAKS_2022 = Citation(
     2022,
     "github.com/boaks/zephyr-coaps-client, docu/POWERCONSUMPTION.md",
 )
-"""A message of 200 bytes and its answer take 0.8 s, then the network keeps the connection for 10 s;
-with waking that is 0.152 mWh, waking alone 0.1 mWh."""
+"""A message of 200 bytes and its answer take 0.8 s, then the network keeps the connection for 10 s.
+Together with waking up this takes 0.152 mWh; waking up alone takes 0.1 mWh."""
 
 SIM7000 = Citation(
     "Woo",

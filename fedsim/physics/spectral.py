@@ -1,4 +1,4 @@
-"""What a graph of peers promises: degrees, diameter, and how fast mixing brings peers together."""
+"""Properties of a graph of peers: degrees, diameter, and the speed of consensus."""
 
 from math import ceil, inf, log
 from typing import NamedTuple
@@ -11,22 +11,23 @@ from fedsim.physics.graphs_in_time import Matchings, OverlayCycle
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000
-"""Nodes of the largest graph whose eigenvalues and diameter are computed: it takes a second."""
+"""The most nodes of a graph whose eigenvalues and diameter are computed, which takes a second."""
 
 _ROUNDING = 1e-12
 
-_CLOSER = 1000  # the factor for which exchanges are predicted
+_CLOSER = 1000  # descriptions give the number of exchanges for this reduction
 
 
 class GraphFacts(NamedTuple):
     """Properties of a graph of peers.
 
     Attributes:
-        nodes, edges: their numbers.
-        degrees: the smallest and the largest number of those that a node sends to.
-        diameter: the largest distance of two nodes, in edges; None where not computed.
-        second: the factor by which an exchange shortens the distance to the mean in the long run:
-            the second largest modulus of an eigenvalue of W; None where not computed.
+        nodes: the number of nodes.
+        edges: the number of edges.
+        degrees: the smallest and the largest number of nodes that a node sends to.
+        diameter: the largest distance of two nodes, in edges; None if not computed.
+        second: the factor by which an exchange reduces the distance to the mean in the long run,
+            which is the second largest modulus of an eigenvalue of W; None if not computed.
     """
 
     nodes: int
@@ -37,11 +38,11 @@ class GraphFacts(NamedTuple):
 
     @property
     def gap(self) -> float | None:
-        """The spectral gap, 1 minus the second eigenvalue."""
+        """The spectral gap: 1 minus the second largest modulus of an eigenvalue."""
         return None if self.second is None else 1 - self.second
 
     def exchanges(self, factor: float) -> float | None:
-        """Return the exchanges until the distance to the mean has shrunk by a factor above 1."""
+        """Return the exchanges that reduce the distance to the mean by a factor above 1."""
         if self.second is None or self.second <= 0:
             return None if self.second is None else 1.0
         return inf if self.second >= 1 else float(ceil(log(factor) / -log(self.second)))
@@ -60,14 +61,16 @@ def second_eigenvalue(matrix: Matrix) -> float:
     dense = matrix.toarray()
     if len(dense) == 1:
         return 0.0
+    # Eigenvalues of a symmetric matrix are real, and take less time.
     symmetric = np.array_equal(dense, dense.T)
     values = np.linalg.eigvalsh(dense) if symmetric else np.linalg.eigvals(dense)
+    # The largest one is 1, since mixing keeps equal models.
     second = float(np.sort(np.abs(values))[-2])
     return second if second > _ROUNDING else 0.0
 
 
 def contracts(overlay: Overlay) -> bool:
-    """Return whether mixing brings models together; unknown of large graphs, which are taken to."""
+    """Return whether mixing brings models together; True for large graphs, without analysis."""
     if len(overlay.neighbours) > LARGEST:
         return True
     return second_eigenvalue(overlay.matrix()) < 1 - _ROUNDING
@@ -87,7 +90,7 @@ def facts_of(overlay: Overlay) -> GraphFacts:
 
 
 def _diameter(overlay: Overlay) -> int:
-    """Return the largest distance of two nodes, in edges."""
+    """Return the largest distance between two nodes, in edges."""
     return int(shortest_path(overlay.adjacency(), unweighted=True).max())
 
 
@@ -114,20 +117,20 @@ def describe(facts: GraphFacts) -> str:
 
 # Graphs that change.
 
-_CHANGES = 100_000  # of a graph that are looked at, which takes a few seconds
+_CHANGES = 100_000  # changes of a graph that are examined at most, which takes a few seconds
 
-_LOOKS = 200  # times at which it is asked whether a graph is connected
+_LOOKS = 200  # times at which connectivity is examined
 
 
 class TimeFacts(NamedTuple):
     """Properties of a graph that changes in time.
 
     Attributes:
-        nodes: their number.
-        degree: the mean number of neighbours of a node, over time.
-        connected: the share of time in which paths join all nodes.
-        alone: the share of time that a node has no neighbour, the mean over the nodes.
-        span: the time over which these were found, from the beginning, s.
+        nodes: the number of nodes.
+        degree: the number of neighbours of a node, averaged over nodes and time.
+        connected: the share of time in which the graph is connected.
+        alone: the share of time in which a node has no neighbour, averaged over the nodes.
+        span: the time that was examined, from the start, s.
     """
 
     nodes: int
@@ -138,7 +141,7 @@ class TimeFacts(NamedTuple):
 
 
 def facts_in_time(overlay: OverlayInTime) -> TimeFacts:
-    """Return the properties of a graph that changes in time, at times that are evenly spaced."""
+    """Return the properties of a graph that changes in time, from samples at regular intervals."""
     graph, span, nodes = overlay.play(), overlay.law.span, overlay.nodes
     step = span / _LOOKS
     edges, connected, alone, looks = 0, 0, 0.0, 0
@@ -156,7 +159,7 @@ def facts_in_time(overlay: OverlayInTime) -> TimeFacts:
 
 
 def describe_any(overlay: PeerGraph) -> str:
-    """Return the properties of a graph of peers as a sentence, also of one that changes."""
+    """Return the properties of a graph of peers as a sentence, for all sorts of graphs."""
     if isinstance(overlay, OverlayInTime):
         facts = facts_in_time(overlay)
         return (
@@ -178,7 +181,7 @@ def describe_any(overlay: PeerGraph) -> str:
 
 
 def _describe_cycle(cycle: OverlayCycle) -> str:
-    """Return the properties of graphs that take turns as a sentence."""
+    """Return the properties of a cycle of graphs as a sentence."""
     nodes, turns = len(cycle.graphs[0].neighbours), len(cycle.graphs)
     degree = max(len(others) for graph in cycle.graphs for others in graph.neighbours)
     text = f"{nodes:,} nodes, {turns} graphs that take turns, degree {degree}"

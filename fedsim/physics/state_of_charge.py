@@ -1,14 +1,14 @@
 """State of charge: the exact, piecewise linear energy in a battery over time.
 
-Of an offered power p the battery stores charge_efficiency * p; a client that draws w takes
-w / discharge_efficiency out of it; and it leaks. All of these are constant between events, so that
-the time of every crossing has a closed form.
+The battery stores charge_efficiency * p of an offered power p. A client that draws w takes w /
+discharge_efficiency out of it. In addition the battery leaks. All of these are constant between
+events, so the time of every crossing has a closed form.
 
-What a careful reader might get wrong is the equality of floats. A crossing is computed as a time,
-and at that time the level is computed again; by rounding it may be just above or below the mark.
-The level is therefore set to the mark exactly (`settle`), with the account of energy corrected by
-the same amount, so that no crossing is reported twice or missed. Comparisons with a mark use the
-smallest level whose share is at least that of the mark (`_level`).
+Equality of floats needs care. A crossing is computed as a time, and at that time the level is
+computed again; rounding may put it just above or below the mark. The level is therefore set to the
+mark exactly (`settle`), and the energy account is corrected by the same amount. So no crossing is
+reported twice or missed. Comparisons with a mark use the smallest level whose share is at least
+that of the mark (`_level`).
 """
 
 from math import inf, nextafter
@@ -17,47 +17,50 @@ from fedsim.core.columns import Figure, larger, smaller
 from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
 
-# Laws of one battery, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
+# Laws of one battery, or elementwise of many: `fedsim.sim.arrays.supplies` calls them with arrays.
 
 
 def outflow(watts: Figure, efficiency: Figure, leak: Figure) -> Figure:
-    """Return the power out of a battery, W: what is drawn with its loss, and what leaks."""
+    """Return the power out of a battery, W: the drawn power with its losses, and the leakage."""
     return watts / efficiency + leak
 
 
 def outtake(joules: Figure, efficiency: Figure, level: Figure, capacity: Figure) -> Figure:
-    """Return what leaves a battery, J, as an energy is taken out of it at once.
+    """Return the energy that leaves a battery, J, when an amount is taken out at once.
+
+    It is at most the stored energy, and when energy is given back, at most the free capacity.
 
     Args:
-        joules: at the device; negative for what is given back.
-        efficiency: the usable share of what is taken out.
-        level: what it holds, J.
-        capacity: what it can hold, J.
+        joules: the amount at the device, J; negative if it is given back.
+        efficiency: the usable share of the energy taken out.
+        level: the stored energy, J.
+        capacity: the energy of the full battery, J.
     """
     return larger(smaller(joules / efficiency, level), level - capacity)
 
 
 class BatteryStore:
-    """The state of one battery; time must not decrease.
+    """The state of one battery over time, which must not decrease.
 
-    The caller sets the client's power, obtains the time of the next event, and calls `settle` then.
-    A client that is shut down draws no power, whatever was requested; after a restart it draws the
-    last requested power.
+    The caller sets the client's power, asks for the time of the next event, and calls `settle` at
+    that time. A client that is shut down draws no power, whatever was set. After a restart it draws
+    the power that was set last.
 
     Args:
         battery: the law.
         capacity: the energy of the full battery, J.
         source: the offered power, W.
-        threshold: the share of participation, if not that of the battery.
+        threshold: the threshold of participation as a share, if it is not that of the battery.
 
     Attributes:
-        battery, capacity: see the arguments.
+        battery: see the arguments.
+        capacity: see the arguments.
         initial: the energy at time 0, J.
         now: the time of the current state, s.
         level: the stored energy, J.
-        charged: the energy received so far, after the efficiency, J.
-        drained: the energy taken out so far, before the efficiency, including leakage, J.
-        spilled: the offered energy that the full battery did not take, J.
+        charged: the energy received so far, after the losses of charging, J.
+        drained: the energy taken out so far, before the losses of discharging, with leakage, J.
+        spilled: the offered energy that the full battery could not take, J.
         alive: whether the client is on.
         ready: whether it is on, and neither below the threshold nor falling from it.
     """
@@ -107,12 +110,12 @@ class BatteryStore:
 
     @property
     def lower_mark(self) -> float:
-        """The level at which something happens next if it only drains, J."""
+        """The level of the next event if the battery only drains, J."""
         return self._bound_below()[0]
 
     @property
     def offered(self) -> float:
-        """The power offered to charge it now, W."""
+        """The power currently offered to charge it, W."""
         return self._power
 
     def draw(self, now: float, watts: float) -> None:
@@ -135,8 +138,9 @@ class BatteryStore:
         if now < self.now:
             raise ValueError(f"got the time {now}, before {self.now}")
         if now == self.now and self._until > now:
-            return  # most calls are at the current time
+            return  # the most frequent case
         source = self._source
+        # Powers are constant until the source changes, so each interval is integrated exactly.
         while self._until <= now:
             self._flow(self._until - self.now)
             self.now = self._until
@@ -145,10 +149,10 @@ class BatteryStore:
         self.now = now
 
     def take(self, joules: float) -> None:
-        """Take out an energy at this instant, J at the device; a negative one is put back.
+        """Take out an energy at this instant, J at the device; a negative one is given back.
 
-        A mark between the old and the new level is crossed at this instant. The level stays between
-        empty and full.
+        The level stays between empty and full. A mark between the old and the new level counts as
+        crossed at this instant.
         """
         out = outtake(joules, self.battery.discharge_efficiency, self.level, self.capacity)
         self.drained += out
@@ -158,8 +162,8 @@ class BatteryStore:
     def spare(self, joules: float) -> float:
         """Return how much of an energy, J at the device, can be taken at this instant.
 
-        It is all of it, or the part that brings the level just below the cut-off, which a client
-        that is on then crosses; 0 for a client that is off.
+        It is all of it, or the part that brings the level just below the cut-off, so that the
+        client shuts down. It is 0 for a client that is off.
         """
         if not self.alive:
             return 0.0
@@ -167,11 +171,11 @@ class BatteryStore:
         return min(joules, max(left, 0.0) * self.battery.discharge_efficiency)
 
     def next_event(self) -> float:
-        """Return the time of the next `settle`; inf if there is none before the draw changes.
+        """Return the time at which to call `settle` next; inf if there is no event.
 
         It is the first time at which the source changes, the battery is full or empty, or a
-        `Crossing` happens. It is the current time if a new draw makes the level fall while on the
-        threshold.
+        `Crossing` happens. It is the current time if the level is on the threshold and falls
+        because of a new draw.
         """
         return min(self._until, self._next_bound()[0])
 
@@ -183,7 +187,7 @@ class BatteryStore:
         """
         due, bound, crossing = self._next_bound()
         self.advance(now)
-        if due > now:  # with the source as it is from now on, rounding may move it
+        if due > now:  # the source may have changed, and rounding may shift the event to now
             due, bound, crossing = self._next_bound()
         if due > now:
             return None
@@ -205,7 +209,7 @@ class BatteryStore:
         return self.battery.charge_efficiency * self._power, out
 
     def _flow(self, seconds: float) -> None:
-        """Integrate constant powers; a full battery takes none, and an empty one gives none."""
+        """Apply constant powers; a full battery takes no energy, and an empty one gives none."""
         inflow, outflow = self._rates()
         come, gone = inflow * seconds, outflow * seconds
         gain, room = come - gone, self.capacity - self.level
@@ -222,10 +226,10 @@ class BatteryStore:
         self.drained += gone
 
     def _next_bound(self) -> tuple[float, float, Crossing | None]:
-        """Return the time at which the level reaches its next bound, that bound, its crossing."""
+        """Return the time at which the level reaches its next bound, this bound, and its mark."""
         if self._taken_at == self.now and self.alive:
             bound, crossing = self._bound_below()
-            if self.level < bound:  # passed at this instant, whatever the powers are
+            if self.level < bound:  # `take` has crossed it at this instant, whatever the powers
                 return self.now, self.level, crossing
         inflow, outflow = self._rates()
         net = inflow - outflow
@@ -235,6 +239,7 @@ class BatteryStore:
             bound, crossing = self._bound_below()
         else:
             return inf, self.level, None
+        # A full battery stays full, and an empty one empty, until the powers change.
         if crossing is None and bound == self.level:
             return inf, bound, None
         return self.now + max(0.0, (bound - self.level) / net), bound, crossing
@@ -254,7 +259,7 @@ class BatteryStore:
         return self._cutoff, Crossing.DEPLETED
 
     def _above_threshold(self) -> bool:
-        """Return whether the level is above the threshold, or on it and not falling."""
+        """Return whether the level is above the threshold, or on the threshold and not falling."""
         inflow, outflow = self._rates()
         return (self.level, inflow) >= (self._threshold, outflow)
 

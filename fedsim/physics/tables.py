@@ -1,6 +1,6 @@
-"""Files of numbers in columns: their reader, which all traces and lists of clients share.
+"""Reader of files with columns of numbers, used for all traces and lists of clients.
 
-An error names the file, the line, its text and what is accepted. Blank lines are skipped.
+An error names the file, the line, its text and what would be accepted. Blank lines are skipped.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -30,11 +30,11 @@ from fedsim.physics.headers import (
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 
 _TIMES = 100
-"""The bytes of memory needed for a byte of a file: lines are stored for messages."""
+"""Bytes of memory per byte of a file, since lines are kept for messages."""
 
-_SHOWN = 60  # characters of a malformed line in a message
-_MOST = 4  # clients that are named
-_LATEST = 5e10  # seconds of a run: what is later has another unit
+_SHOWN = 60  # characters of a malformed line in a message, at most
+_MOST = 4  # clients listed in a message, at most
+_LATEST = 5e10  # s; no run lasts as long, so later times must have another unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class TraceTable:
         key: the key of the scenario, for errors.
         lines: the text of each row.
         numbers: the line number of each row, from 1.
-        wanted: the columns, as the reader wants them.
+        wanted: the columns that the reader needs.
         raw: their numbers in the units of the file, arrays of shape (rows,).
-        scales: the conversion of each to its base unit.
+        scales: the conversion of each column to its base unit.
     """
 
     path: Path
@@ -65,17 +65,21 @@ class TraceTable:
         return tuple(scale(each) for scale, each in zip(self.scales, self.raw, strict=True))
 
     def refuse(self, wrong: NDArray[np.bool_], accepted: str) -> None:
-        """Raise a DataError for the first row that is wrong, if there is one.
+        """Check that all rows meet a condition.
 
         Args:
-            wrong: shape (rows,).
-            accepted: the condition on a row.
+            wrong: whether each row violates it, shape (rows,).
+            accepted: the condition, for the error.
+
+        Raises:
+            DataError: a row violates it; the error names the first one.
         """
         if wrong.any():
             self.fail(int(np.argmax(wrong)), accepted)
 
     def refuse_clients(self, clients: Array) -> None:
-        """Raise a DataError for the first row whose client is no whole number of at least 0."""
+        """Raise a DataError if a client is not a whole number of at least 0."""
+        # Up to 2**53 all whole numbers are exact in float64.
         wrong = ~((clients >= 0) & (clients < 2**53) & (clients == np.floor(clients)))
         self.refuse(
             wrong, "a client must be a whole number of at least 0, as clients are counted from 0"
@@ -94,21 +98,21 @@ def _fail(path: Path, key: str, number: int, line: str, accepted: str) -> NoRetu
 def read_table(
     path: Path, wanted: Sequence[Column], key: str, *, other: Sequence[Column] = ()
 ) -> TraceTable:
-    """Read columns of numbers separated by commas; what is chosen is remarked.
+    """Read columns of numbers separated by commas, and remark on assumptions.
 
-    A first line without a number is a header: columns are found by their names and units, in any
-    order and among others, and numbers are converted. Times since 1970 and dates count from the
-    first. Without a header, columns and units are as documented.
+    A first line without a number is a header. Then columns are found by their names and units, in
+    any order and among others, and their numbers are converted. Times since 1970 and dates are
+    counted from the first. Without a header, columns and units must be as documented.
 
     Args:
         path: the file.
         wanted: the columns.
         key: the key of the scenario, for errors.
-        other: columns to look for in place of these, where a header has them all by name.
+        other: alternative columns, used if a header names all of them.
 
     Raises:
-        DataError: the file cannot be read, has no row, a column is missing or in a unit of another
-            dimension, or a row has another number of cells or what is no number.
+        DataError: the file cannot be read or has no row; a column is missing or has a unit of
+            another dimension; or a row has the wrong number of cells, or a cell is not a number.
     """
     rows = _rows(path, key)
     columns, width, remarks = wanted, len(wanted), list[str]()
@@ -140,15 +144,15 @@ def read_table(
 
 
 def read_whole(path: Path, name: str, key: str) -> TraceTable:
-    """Read a file without a header that has one whole number a line.
+    """Read a file without a header that has one whole number per line.
 
     Args:
         path: the file.
-        name: the name of the numbers.
+        name: the name of the numbers, for errors.
         key: the key of the scenario, for errors.
 
     Raises:
-        DataError: the file cannot be read, has no row, or a line is no integer.
+        DataError: the file cannot be read or has no row, or a line is not an integer.
     """
     rows = _rows(path, key)
     accepted = f"expected {name} in whole numbers"
@@ -163,13 +167,14 @@ def read_whole(path: Path, name: str, key: str) -> TraceTable:
 
 
 def _rows(path: Path, key: str) -> list[tuple[int, str]]:
-    """Return the lines of a file that are not blank, and their numbers."""
+    """Return the lines of a file that are not blank, with their numbers."""
+    # Invalid bytes are replaced, so that an error can still show their line.
     text = read_bytes(path, key, times=_TIMES).decode("utf-8-sig", "backslashreplace")
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _other_separator(line: str) -> str:
-    """Return what seems to separate the cells of a line without a comma; empty if nothing does."""
+    """Return what seems to separate the cells of a line without commas; empty if unknown."""
     if "," in line:
         return ""
     return next((name for sign, name in _SEPARATORS.items() if sign in line.strip()), "")
@@ -186,7 +191,7 @@ def _is_number(field: str) -> bool:
 def _unstated(
     choices: Sequence[Choice], columns: Sequence[Column], *, dated: bool
 ) -> Iterator[str]:
-    """Yield a remark on the columns whose header gives no unit, and is not as documented."""
+    """Yield a remark on columns whose unit is neither in the header nor documented."""
     open_ones = [
         (choice.title, choice.unit)
         for choice, column in zip(choices, columns, strict=True)
@@ -200,7 +205,7 @@ def _unstated(
 
 
 class _Shape(NamedTuple):
-    """The rows of a file, and their wanted cells.
+    """The rows of a file, and which of their cells are wanted.
 
     Attributes:
         path: the file.
@@ -208,8 +213,8 @@ class _Shape(NamedTuple):
         numbers: the numbers of the lines.
         lines: the texts of the lines.
         columns: the wanted columns.
-        choices: the columns of the file that were chosen for them.
-        width: the number of cells of a row.
+        choices: the column of the file chosen for each of them.
+        width: the number of cells per row.
     """
 
     path: Path
@@ -222,7 +227,7 @@ class _Shape(NamedTuple):
 
     @property
     def accepted(self) -> str:
-        """The accepted form of a row, in words."""
+        """The accepted form of a row, for errors."""
         if self.width > len(self.columns):
             return f"expected {self.width} cells, with {self._names} in numbers"
         return f"expected {self._names} in numbers"
@@ -233,7 +238,7 @@ class _Shape(NamedTuple):
         return ", ".join(self.columns[n].name for n in order)
 
     def read(self) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
-        """Return the numbers of each column, their places and units, and remarks on times."""
+        """Return the numbers of each column, the columns with their units, and remarks on times."""
         timed = [n for n, each in enumerate(self.columns) if each.is_time]
         first = split_cells(self.lines[0])
         if len(first) == self.width and any(is_date(first[self.choices[n].place]) for n in timed):
@@ -242,7 +247,7 @@ class _Shape(NamedTuple):
         return self._since_1970(raw, timed)
 
     def _numbers(self, places: Sequence[int]) -> list[Array]:
-        """Return the numbers at places of all rows."""
+        """Return the numbers in some columns of all rows."""
         whole = sorted(places) == list(range(self.width))
         numbers = _parse(self.lines, self.width, None if whole else places)
         if numbers is None:
@@ -251,7 +256,7 @@ class _Shape(NamedTuple):
         return [numbers[:, place if whole else n] for n, place in enumerate(places)]
 
     def _dated(self, timed: Sequence[int]) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
-        """Return all columns, with dates converted to seconds since the earliest of them."""
+        """Return all columns, with dates converted to seconds since the earliest one."""
         cells = [split_cells(line) for line in self.lines]
         if short := [n for n, row in enumerate(cells) if len(row) != self.width]:
             _fail(self.path, self.key, self.numbers[short[0]], self.lines[short[0]], self.accepted)
@@ -274,7 +279,7 @@ class _Shape(NamedTuple):
     def _since_1970(
         self, raw: list[Array], timed: Sequence[int]
     ) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
-        """Return times that are counted since 1970 from the first, and all else as it is."""
+        """Return all columns, with times since 1970 converted to times since the first one."""
         choices = list(self.choices)
         if not timed:
             return tuple(raw), choices, []
@@ -301,14 +306,15 @@ def _parse(
     """Return the numbers of all lines; None if a line is malformed.
 
     Args:
-        lines: the lines of `width` cells.
-        width: their number.
-        places: the places of the wanted cells; None for all.
+        lines: the lines.
+        width: the number of cells in each line.
+        places: the positions of the wanted cells; None for all.
         whole: whether all numbers must be integers.
 
     Returns:
         Shape (lines, places).
     """
+    # NumPy checks the number of cells only if it reads all of them.
     if places is not None and any(len(split_cells(line)) != width for line in lines):
         return None
     try:
@@ -323,15 +329,16 @@ def _parse(
         )
     except (ValueError, OverflowError):
         return None
-    found = width if places is None else len(places)
-    return cells.astype(np.float64) if cells.shape[1] == found else None
+    expected = width if places is None else len(places)
+    return cells.astype(np.float64) if cells.shape[1] == expected else None
 
 
 def _first_fault(
     lines: Sequence[str], width: int, places: Sequence[int] | None = None, *, whole: bool = False
 ) -> int:
-    """Return the first malformed line, by bisection."""
+    """Return the index of the first malformed line, by bisection with NumPy's fast reader."""
     low, high = 0, len(lines)
+    # Throughout, lines[:low] can be parsed and lines[:high] cannot.
     while high - low > 1:
         middle = (low + high) // 2
         if _parse(lines[low:middle], width, places, whole=whole) is None:
@@ -344,21 +351,23 @@ def _first_fault(
 def check_clients(
     clients: Collection[int], count: int, key: str, path: Path | None, own: range | None = None
 ) -> None:
-    """Check the clients of a list of rows against the fleet; what a file lacks or has is remarked.
+    """Check the clients of a list of rows against the fleet, and remark on differences.
 
-    Rows of clients that are not in the fleet are for the caller to leave out.
+    The caller has to ignore rows of clients that are not in the fleet.
 
     Args:
-        clients: those that have a row.
-        count: how many clients the fleet has; they are numbered from 0.
-        key: in errors.
-        path: the file; None where the rows are in the scenario.
+        clients: the clients that have a row.
+        count: the number of clients in the fleet, which are numbered from 0.
+        key: the key for errors.
+        path: the file; None if the rows are in the scenario.
         own: the clients that need a row; None for all.
 
     Raises:
-        DataError: the file counts clients from 1, or the scenario has one that is not in the fleet.
+        DataError: the file counts clients from 1, or a row in the scenario has a client that is not
+            in the fleet.
     """
     strangers = sorted(client for client in clients if client >= count)
+    # Clients counted from 1 are a common mistake, which would shift all rows by one.
     if strangers == [count] and min(clients) == 1:
         raise DataError(key, f"got clients of 1 to {count}; count them from 0")
     if path is None:

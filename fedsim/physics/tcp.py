@@ -1,4 +1,4 @@
-"""TCP as the block `network.tcp` has it: parameters of connections, and of the queues they meet."""
+"""TCP: the block `network.tcp`, with parameters of connections and of the queues on their way."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -19,7 +19,7 @@ _TIMERS = {
     "linux": {"min_rto": "200 ms", "delayed_ack": "40 ms"},
     "ns-3": {"min_rto": "1 s", "delayed_ack": "200 ms"},  # MinRto and DelAckTimeout of its sockets
 }
-"""The timers of each stack, in the notation of a file."""
+"""The timers of each stack, in the notation of a scenario."""
 
 _NO_BBR = (
     "there is no model of BBR: expected cubic or newreno; cubic is within some percent of BBR where"
@@ -29,7 +29,7 @@ _NO_BBR = (
 
 
 class Tcp(Moded):
-    """TCP's parameters, under `model: tcp`. The defaults are Linux's, unless they say otherwise."""
+    """The parameters of `model: tcp`. Defaults are those of Linux unless a description differs."""
 
     variant: Literal["cubic", "newreno"] = Field(
         default="cubic",
@@ -72,7 +72,7 @@ class Tcp(Moded):
     @model_validator(mode="before")
     @classmethod
     def _without_bbr(cls, block: object) -> object:
-        """Refuse BBR with what was found of it: analysis/reality/README.md has the tables."""
+        """Refuse BBR with the measured reason; analysis/reality/README.md has the tables."""
         if isinstance(block, Mapping) and block.get("variant") == "bbr":
             raise failure(("variant", _NO_BBR, "bbr"))
         return block
@@ -83,9 +83,9 @@ class Tcp(Moded):
         return _TIMERS.get(str(block.get("stack", "linux")), {})
 
     def packaging(self, own: Framing) -> Framing:
-        """Return how messages are cut into segments.
+        """Return how messages are divided into segments.
 
         Args:
-            own: the radio's, which is taken where it states headers.
+            own: the framing of the radio, which is used if it has headers.
         """
         return own if own.overhead else framing(int(self.headers), own.packet)

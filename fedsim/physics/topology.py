@@ -1,6 +1,6 @@
-"""Topologies: the links between the server and the clients, and the routes between any two nodes.
+"""Topologies: the links between server and clients, and the routes between any two nodes.
 
-A client's own radio is not part of it; the radio limits the rate at the client's end.
+They do not include the clients' own radios, which limit the rate at a client's end.
 """
 
 import re
@@ -20,7 +20,7 @@ from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.physics.run_length import RunLengthSequence
 
 _CLIENT = re.compile(r"client-(0|[1-9][0-9]*)")
-_MOST = 4  # nodes that are named
+_MOST = 4  # nodes listed in a message, at most
 
 # The best routes through a graph from one node: least latency, then fewest hops.
 
@@ -30,9 +30,9 @@ class RouteEdge:
     """One direction between two neighbours.
 
     Attributes:
-        links: the numbers of its links.
+        links: the indices of its links.
         latency: one way, s.
-        loss: the share of packets that it loses.
+        loss: the share of lost packets.
     """
 
     links: tuple[int, ...]
@@ -41,20 +41,20 @@ class RouteEdge:
 
 
 Edges = Mapping[tuple[Any, Any], RouteEdge]
-"""Edges by their source and target nodes."""
+"""Edges by source and target node."""
 
 Ways = dict[Any, tuple[Any, float]]
-"""For every reachable node: its predecessor, and the latency up to it."""
+"""For every reachable node: its predecessor, and the total latency to the node, s."""
 
 
 class RoutePath(NamedTuple):
     """A route from one node to another.
 
     Attributes:
-        links: the numbers of its links, in the order of travel.
-        latency: the total, s.
+        links: the indices of its links, in the order of travel.
+        latency: the total latency, s.
         passed: the nodes between its two ends, in the order of travel.
-        loss: the share of packets lost on its edges, which lose them independently.
+        loss: the share of packets lost on its edges, whose losses are independent.
     """
 
     links: tuple[int, ...]
@@ -64,15 +64,15 @@ class RoutePath(NamedTuple):
 
     @property
     def backwards(self) -> "RoutePath":
-        """The same, travelled from its end."""
+        """The same route in the other direction."""
         return RoutePath(self.links[::-1], self.latency, self.passed[::-1], self.loss)
 
 
 class Paths:
-    """The best routes of a graph between any two nodes, found on request.
+    """The best routes of a graph between any two nodes, computed on request.
 
-    The routes from the last requested node are cached: a sender to several nodes mostly sends to
-    them at once.
+    The routes from the last requested source are cached, since a sender to several nodes mostly
+    sends to them at once.
 
     Args:
         neighbours: the targets of the edges from every node.
@@ -99,8 +99,9 @@ class Paths:
         """Return the best route from one node to another.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no route.
         """
+        # Callers ask for many targets of one source in a row, so one tree of routes is enough.
         if source != self._source:
             self._ways = best_ways(source, self._neighbours, self._edges)
             self._source = source
@@ -110,15 +111,16 @@ class Paths:
 def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> Ways:
     """Return the tree of best routes from a source (Dijkstra's algorithm).
 
-    Routes are compared by latency, then by hops, then by the order in which they are found, so that
-    the tree depends on the order of nodes and edges only.
+    Routes are compared by latency, then by hops, then by the order in which they are found. So the
+    tree only depends on the order of nodes and edges.
 
     Args:
-        source: the node that all routes start from.
+        source: the node where all routes start.
         neighbours: the targets of the edges from every node.
         edges: the edges of the graph.
     """
     best, serial = Ways(), count(1)
+    # The serial number breaks ties, since nodes of different types cannot be compared.
     heap: list[tuple[float, int, int, Any, Any]] = [(0.0, 0, 0, source, None)]
     while heap:
         latency, hops, _, node, before = heappop(heap)
@@ -135,6 +137,7 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
 def way_to(node: object, ways: Ways, edges: Edges) -> RoutePath:
     """Return the best route to a node."""
     links, passed, latency, arriving = list[int](), list[Any](), ways[node][1], 1.0
+    # The tree is followed from the target back to the source.
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
         arriving *= 1 - edges[before, node].loss
@@ -147,7 +150,7 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 Discipline = Literal["fair", "fifo", "slotted"]
-"""How a link is shared: max-min fair, one transfer at a time, or in fixed equal shares."""
+"""How a link is shared: max-min fair, one transfer at a time, or in equal fixed shares."""
 
 _SERVER = node_name(SERVER)
 
@@ -157,10 +160,10 @@ class Link:
     """One direction of a connection, or both if they share one capacity.
 
     Attributes:
-        capacity: its rate law; an infinite rate for no limit.
-        discipline: how its transfers share it. "fifo" means one transfer at a time even if the link
-            has no limit of its own: the radios may limit each transfer.
-        name: human-readable.
+        capacity: the rate law; an infinite rate for no limit.
+        discipline: how transfers share the link. "fifo" is one transfer at a time even if the link
+            has no limit of its own, since the radios may limit each transfer.
+        name: a readable name.
     """
 
     capacity: RateLaw
@@ -197,7 +200,7 @@ class Topology:
         up: the route to the server, by client number; empty without a server.
         down: the route from the server, by client number; empty without a server.
         paths: the routes of a graph; None if all routes pass the server.
-        lossy: whether some of its links lose packets.
+        lossy: whether some links lose packets.
     """
 
     links: tuple[Link, ...]
@@ -209,31 +212,33 @@ class Topology:
     def between(self, sender: ClientId, receiver: ClientId) -> Route:
         """Return the route from one node to another, either of which may be the server.
 
-        In a star or a tree it is the route up to the server and down again; in a graph the one of
-        least latency, found on request.
+        In a star or a tree it goes up to the server and down again. In a graph it is the route of
+        least latency, computed on request.
         """
         if self.paths is not None:
             way = self.paths.between(node_name(sender), node_name(receiver))
             return _route(way, self.paths.numbers)
+        # Without a graph, every route leads through the server.
         there = _HERE if sender == SERVER else self.up[sender]
         back = _HERE if receiver == SERVER else self.down[receiver]
         return Route(there.links + back.links, there.latency + back.latency)
 
 
 def _route(way: RoutePath, numbers: Mapping[Any, ClientId]) -> Route:
-    """Return a route through a graph; `numbers` has its clients, the other nodes are routers."""
+    """Return a route through a graph; `numbers` are the numbers of the clients among its nodes."""
     relays = tuple([numbers[node] for node in way.passed if node in numbers])
     return Route(way.links, way.latency, relays, way.loss)
 
 
 class _Links:
-    """Collects links; unlimited ones get no number, since they never delay a transfer."""
+    """Collects links. Unlimited ones get no index, since they never delay a transfer."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
 
     def add(self, capacity: RateLaw, discipline: Discipline, name: str) -> tuple[int, ...]:
-        """Add a link; return its part of a route, empty for an unlimited link."""
+        """Add a link; return its part of a route, which is empty for an unlimited link."""
+        # An unlimited fifo link still lets transfers wait for each other.
         if capacity.peak == inf and discipline != "fifo":
             return ()
         self.links.append(Link(capacity, discipline, name))
@@ -290,8 +295,8 @@ def tree(
         clients: the number of clients.
         gateways: the number of gateways, at least 1.
         rate: the rate of each direction of a gateway's link to the server, bit/s.
-        gateway_latency: of these links, one way, s.
-        gateway_discipline: of these links.
+        gateway_latency: the latency of these links, one way, s.
+        gateway_discipline: the discipline of these links.
         uplink: the rate from all clients together to the server, bit/s.
         downlink: the rate from the server to all clients together, bit/s.
         latency: the latency of the server's own connection, one way, s.
@@ -319,17 +324,17 @@ def tree(
 def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topology:
     """Return the links and the best routes of a graph.
 
-    Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
-    an edge: `rate` (bit/s, infinite by default) or, in its place, `law` (a rate law), `latency`
-    (s, 0), `loss` (share of packets, 0; without a server), `discipline` ("fair"), and `duplex`:
+    Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of an
+    edge: `rate` (bit/s, infinite by default) or, in its place, `law` (a rate law); `latency` (s,
+    0); `loss` (share of packets, 0; only without a server); `discipline` ("fair"); and `duplex`:
     "full" (each direction has the rate for itself; the default) or "half" (both share it). In a
     directed graph an edge is one direction only.
 
-    A route has the least latency; among routes of equal latency the fewest hops; among these, the
-    choice depends on the order of nodes and edges in the graph only.
+    A route has the least latency, and among routes of equal latency the fewest hops. Among these,
+    the choice only depends on the order of nodes and edges in the graph.
 
     Args:
-        graph: not a multigraph.
+        graph: a graph of networkx that is not a multigraph.
         clients: the number of clients.
         server: whether a server is required; among peers it is not.
 
@@ -352,6 +357,7 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     _complain([name for name in names if name not in graph], "has no node", "have no node")
     _remark_strangers(graph, clients)
     all_links, edges = _edges(graph)
+    # Routes to the server are routes from it in the reversed graph, travelled backwards.
     back = {(end, start): edge for (start, end), edge in edges.items()}
     centre = _SERVER if server else node_name(0)
     down = best_ways(centre, graph.adj, edges)
@@ -372,7 +378,7 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
 
 
 def _remark_strangers(graph: "nx.Graph[Any]", clients: int) -> None:
-    """Remark nodes that are named like clients, and are none of the fleet."""
+    """Remark on nodes that are named like clients but are not in the fleet."""
     numbers = (_CLIENT.fullmatch(str(node)) for node in graph)
     strangers = sorted(int(match[1]) for match in numbers if match and int(match[1]) >= clients)
     if strangers:
@@ -382,7 +388,7 @@ def _remark_strangers(graph: "nx.Graph[Any]", clients: int) -> None:
 
 
 def _refuse_loss(ends: tuple[object, object] | None) -> None:
-    """Raise a DataError that names the ends of an edge that loses packets, if there is one."""
+    """Raise a DataError that names the ends of a lossy edge, if there is one."""
     if ends is not None:
         text = f"the edge between {ends[0]} and {ends[1]} has a loss, but with a server messages"
         raise DataError("network", f"{text} are lost by radios; give these a loss, or use peers")
@@ -397,13 +403,14 @@ def _complain(names: Sequence[str], one: str, many: str) -> None:
 
 
 def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
-    """Return the links of a graph, and the links and latency of each directed edge."""
+    """Return the links of a graph, and links, latency and loss of each directed edge."""
     links, edges = _Links(), dict[tuple[object, object], RouteEdge]()
     for start, end, attributes in graph.edges(data=True):
         law, latency, loss, discipline, duplex = _attributes(start, end, attributes)
         there = links.add(law, discipline, f"{start} -> {end}")
         edges[start, end] = RouteEdge(there, latency, loss)
         if not graph.is_directed():
+            # In half duplex, both directions are one link.
             half = duplex == "half"
             back = there if half else links.add(law, discipline, f"{end} -> {start}")
             edges[end, start] = RouteEdge(back, latency, loss)

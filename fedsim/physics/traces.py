@@ -1,6 +1,6 @@
 """Readers of traces: link rates, harvested powers and carbon intensities over time.
 
-An error names the file, the line, its text and what is accepted. Blank lines are skipped.
+An error names the file, the line, its text and what would be accepted. Blank lines are skipped.
 """
 
 from math import inf
@@ -13,23 +13,23 @@ from fedsim.physics.signals import Steps
 from fedsim.physics.tables import read_table, read_whole
 
 OPPORTUNITY = 12000
-"""The bits of one delivery opportunity in a Mahimahi trace: 1500 bytes."""
+"""The size of a delivery opportunity in a Mahimahi trace, bits: 1500 bytes."""
 
 
 def read_mahimahi(path: Path) -> Steps:
-    """Read a Mahimahi trace: one line for each delivery opportunity, at a millisecond.
+    """Read a Mahimahi trace: each line is the time of one delivery opportunity, in ms.
 
-    An opportunity delivers 1500 bytes. They are spread over the millisecond that ends at its time.
-    The trace repeats, with the last time as its period; so an opportunity at 0 coincides with the
-    end of a cycle, and belongs to that cycle's last millisecond. Netravali et al., "Mahimahi:
-    Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
+    An opportunity delivers 1500 bytes, spread over the millisecond that ends at its time. The trace
+    repeats with the last time as its period. So an opportunity at 0 coincides with the end of a
+    cycle, and belongs to that cycle's last millisecond. Netravali et al., "Mahimahi: Accurate
+    Record-and-Replay for HTTP", USENIX ATC 2015.
 
     Returns:
         The rate, bit/s.
 
     Raises:
-        DataError: the file cannot be read, a line is not an integer of at least 0 and at least
-            the previous one, or the last is 0.
+        DataError: the file cannot be read; a line is not an integer of at least 0 and of at least
+            the previous one; or the last line is 0.
     """
     table = read_whole(path, "milliseconds", "trace")
     (times,) = table.raw
@@ -65,15 +65,15 @@ _INTENSITY = Column(
 
 
 def read_csv(path: Path, repeat: bool) -> Steps:
-    """Read a trace of rates: CSV with columns seconds, Mbit/s, and a header or none.
+    """Read a trace of rates: a CSV file with columns seconds and Mbit/s, with or without a header.
 
-    A rate applies until the next row's time; times increase from 0. Of a header that names columns
-    or units see `fedsim.physics.tables.read_table`.
+    A rate applies until the time of the next row. Times increase from 0. For headers that name
+    columns or units see `fedsim.physics.tables.read_table`.
 
     Args:
         path: the file.
-        repeat: whether the trace repeats; the last rate then lasts as long as the previous one (1 s
-            if it is alone). Otherwise the last rate stays.
+        repeat: whether the trace repeats. If so, the last rate lasts as long as the previous one (1
+            s if it is alone). Otherwise the last rate stays.
 
     Returns:
         The rate, bit/s.
@@ -85,12 +85,12 @@ def read_csv(path: Path, repeat: bool) -> Steps:
 
 
 def read_power(path: Path, repeat: bool) -> Steps:
-    """Read a trace of powers: CSV with columns seconds, W; all else as in `read_csv`."""
+    """Read a trace of powers, W: columns seconds and W; otherwise like `read_csv`."""
     return _series(path, _SECONDS, _POWER, repeat=repeat)
 
 
 def read_intensity(path: Path, repeat: bool) -> Steps:
-    """Read a carbon intensity: CSV with columns hours, g/kWh; all else as in `read_csv`."""
+    """Read a carbon intensity, g/kWh: columns hours and g/kWh; otherwise like `read_csv`."""
     return _series(path, _HOURS, _INTENSITY, repeat=repeat)
 
 
@@ -103,7 +103,8 @@ def _series(path: Path, clock: Column, column: Column, *, repeat: bool) -> Steps
     table.refuse(~rises, "times rise")
     wrong = ~((values >= 0) & (values < inf))
     table.refuse(wrong, f"a value is at least 0 {column.unit} and finite")
-    given, scale = table.raw[0], table.scales[0]  # rounded once: the last gap is one of the file
-    gap = given[-1] - given[-2] if len(given) > 1 else 1.0
-    period = float(scale(given[-1] + gap)) if repeat else inf
+    # In the unit of the file, so that the period is rounded only once, in its conversion.
+    raw, scale = table.raw[0], table.scales[0]
+    gap = raw[-1] - raw[-2] if len(raw) > 1 else 1.0
+    period = float(scale(raw[-1] + gap)) if repeat else inf
     return Steps(times, values, period)

@@ -1,9 +1,9 @@
-"""Wi-Fi cells: the block, and how long frames are on the air.
+"""Wi-Fi cells: the block, and the time of frames on the air.
 
-The times are those of IEEE Std 802.11-2020, and for ax those of IEEE Std 802.11ax-2021 (clauses
-below), in the band of 5 GHz, for the access category of best effort. A radio's own rate is that of
-its modulation. Around its packets come the headers of their frames, preambles, gaps,
-acknowledgements and contention.
+Times are those of IEEE Std 802.11-2020, and for ax those of IEEE Std 802.11ax-2021 (clauses below),
+in the band of 5 GHz, for the access category best effort. The rate of a radio is that of its
+modulation. Headers of frames, preambles, gaps, acknowledgements and contention are added to its
+packets.
 """
 
 from collections.abc import Iterator
@@ -24,19 +24,19 @@ Standard = Literal["n", "ac", "ax"]
 """802.11n (HT), 802.11ac (VHT) or 802.11ax (HE, one user at a time)."""
 
 SLOT = 9e-6
-"""An empty slot, s (17.4.4, table 17-21)."""
+"""The time of an empty slot, s (17.4.4, table 17-21)."""
 
 SIFS = 16e-6
-"""Between a frame and its response, s (17.4.4, table 17-21)."""
+"""The time between a frame and its response, s (17.4.4, table 17-21)."""
 
 AIFS = SIFS + 3 * SLOT
-"""Before a backoff, s: best effort waits 3 slots more than SIFS (9.4.2.28, table 9-155)."""
+"""The time before a backoff, s: best effort waits 3 slots after SIFS (9.4.2.28, table 9-155)."""
 
 BACKOFF = Backoff(window=16, stages=6)
-"""CWmin 15 and CWmax 1023 (17.4.4, table 17-21)."""
+"""The backoff windows: CWmin 15 and CWmax 1023 (17.4.4, table 17-21)."""
 
 LEGACY = 20e-6
-"""The preamble and SIGNAL of OFDM, with which all frames begin, s (17.3.2)."""
+"""The OFDM preamble and SIGNAL field, with which all frames begin, s (17.3.2)."""
 
 SYMBOL = 4e-6
 """A symbol of OFDM, HT and VHT with a guard interval of 800 ns, s (17.3.2.4, 19.3.6, 21.3.6)."""
@@ -48,32 +48,33 @@ BASIC = (6e6, 12e6, 24e6)
 """The rates of responses, bit/s: the mandatory ones of OFDM (17.3.2.2, 10.6.6.5)."""
 
 AROUND_DATA = 22
-"""The bits of SERVICE and of the tail around a frame's data (17.3.5.3, 17.3.5.4)."""
+"""The number of SERVICE and tail bits around a frame's data (17.3.5.3, 17.3.5.4)."""
 
 HEADERS = 26 + 8 + 4
-"""The bytes around a packet: QoS Data's header, LLC with SNAP, and FCS (9.3.2.1)."""
+"""The bytes around a packet: the header of QoS Data, LLC with SNAP, and FCS (9.3.2.1)."""
 
 DELIMITER = 4
-"""The bytes before each frame of an aggregate, which begins at a multiple of 4 (9.7.1)."""
+"""The bytes before each frame of an aggregate, which starts at a multiple of 4 bytes (9.7.1)."""
 
 ACK, BLOCK_ACK, BLOCK_ACK_REQUEST = 14, 32, 24
 """The bytes of control frames: Ack (9.3.1.4), compressed BlockAck (9.3.1.8), request (9.3.1.7)."""
 
 BLOCK = 64
-"""The most frames that one block acknowledgement answers (9.3.1.8.2)."""
+"""The most frames per block acknowledgement (9.3.1.8.2)."""
 
 LONGEST = 5.484e-3
-"""The longest frame, s: aPPDUMaxTime (19.4.4, 21.4.4; 802.11ax-2021, 27.4.4)."""
+"""The longest transmission, s: aPPDUMaxTime (19.4.4, 21.4.4; 802.11ax-2021, 27.4.4)."""
 
 TRAINING = (1, 2, 4, 4, 6, 6, 8, 8)
-"""Training fields by the number of streams (19.3.9.4.6, 21.3.8.3.5; 802.11ax-2021, 27.3.11.10)."""
+"""The number of training fields, by the number of streams (19.3.9.4.6, 21.3.8.3.5; 802.11ax-2021,
+27.3.11.10)."""
 
 PREAMBLES: dict[Standard, tuple[float, float, float]] = {
     "n": (32e-6, 4e-6, SYMBOL),
     "ac": (36e-6, 4e-6, SYMBOL),
     "ax": (36e-6, 8e-6, HE_SYMBOL),
 }
-"""Of each standard: the preamble without training fields, one of these, and a symbol, s
+"""For each standard: the preamble without training fields, one training field, and a symbol, s
 (19.3.2, 21.3.2; 802.11ax-2021, 27.3.4, a field of 6.4 us with a guard of 1.6 us)."""
 
 SUBCARRIERS: dict[Standard, dict[float, int]] = {
@@ -81,16 +82,16 @@ SUBCARRIERS: dict[Standard, dict[float, int]] = {
     "ac": {20e6: 52, 40e6: 108, 80e6: 234, 160e6: 468},
     "ax": {20e6: 234, 40e6: 468, 80e6: 980, 160e6: 1960},
 }
-"""The subcarriers that carry data, by standard and width in Hz (19.3.6, 21.3.6; ax: 27.3.9)."""
+"""The number of data subcarriers, by standard and width in Hz (19.3.6, 21.3.6; ax: 27.3.9)."""
 
 MODULATIONS = (
     *((1, 1 / 2), (2, 1 / 2), (2, 3 / 4), (4, 1 / 2), (4, 3 / 4), (6, 2 / 3), (6, 3 / 4)),
     *((6, 5 / 6), (8, 3 / 4), (8, 5 / 6), (10, 3 / 4), (10, 5 / 6)),
 )
-"""The bits of a subcarrier and the code's rate, by MCS (19.5, 21.5; 802.11ax-2021, 27.5)."""
+"""The bits per subcarrier and the code rate, by MCS (19.5, 21.5; 802.11ax-2021, 27.5)."""
 
 HIGHEST: dict[Standard, int] = {"n": 7, "ac": 9, "ax": 11}
-"""The highest MCS; with n the further ones are these, with more streams."""
+"""The highest MCS for one stream; higher numbers of n are the same with more streams."""
 
 
 def modulation_rate(standard: Standard, mcs: int, width: float = 20e6, streams: int = 1) -> float:
@@ -103,20 +104,20 @@ def modulation_rate(standard: Standard, mcs: int, width: float = 20e6, streams: 
         standard: n, ac or ax.
         mcs: the number of the modulation and coding scheme.
         width: the width of the channel, Hz.
-        streams: spatial ones.
+        streams: the number of spatial streams.
     """
     bits, code = MODULATIONS[mcs]
     return SUBCARRIERS[standard][width] * bits * code * streams / PREAMBLES[standard][2]
 
 
 class FrameTiming(NamedTuple):
-    """How frames of one rate are timed.
+    """The timing of frames at one rate.
 
     Attributes:
-        preamble: s.
-        symbol: s.
-        rate: the rate of the data, bit/s.
-        basic: of responses, bit/s.
+        preamble: the length of the preamble, s.
+        symbol: the length of a symbol, s.
+        rate: the rate of data, bit/s.
+        basic: the rate of responses, bit/s.
     """
 
     preamble: float
@@ -125,45 +126,46 @@ class FrameTiming(NamedTuple):
     basic: float
 
     def duration(self, frames: int, packet: int) -> float:
-        """Return how long packets of so many bytes each are on the air as one transmission, s."""
+        """Return the time on the air of `frames` packets of `packet` bytes, sent together, s."""
+        # A single frame has neither the delimiter nor the padding of an aggregate.
         size = frames * subframe(packet) if frames > 1 else packet + HEADERS
         return self.preamble + self.symbol * _symbols(size, self.rate * self.symbol)
 
     def control(self, size: int) -> float:
-        """Return how long a control frame of so many bytes is on the air, s."""
+        """Return the time of a control frame of `size` bytes on the air, s."""
         return LEGACY + SYMBOL * _symbols(size, self.basic * SYMBOL)
 
     def answer(self, frames: int) -> float:
-        """Return how long the acknowledgement of a transmission is on the air, s."""
+        """Return the time of the acknowledgement of a transmission on the air, s."""
         return self.control(BLOCK_ACK if frames > 1 else ACK)
 
     def exchange(self, frames: int, packet: int) -> float:
-        """Return how long the channel is taken by a transmission that succeeds, s."""
+        """Return the channel time of a successful transmission, s."""
         return self.duration(frames, packet) + SIFS + self.answer(frames) + AIFS
 
     @property
     def request(self) -> BlockRequest:
-        """What a missing block acknowledgement is asked for with."""
+        """The request for a missing block acknowledgement."""
         asked = self.control(BLOCK_ACK_REQUEST)
         return BlockRequest(asked + SIFS + self.control(BLOCK_ACK) + AIFS, asked + AIFS)
 
 
 def _symbols(size: int, bits: float) -> int:
-    """Return the symbols of some bytes at so many bits each."""
-    return ceil((AROUND_DATA + 8 * size) / bits - 1e-9)  # a whole number, but for rounding
+    """Return the number of symbols of `bits` bits each for a frame of `size` bytes."""
+    return ceil((AROUND_DATA + 8 * size) / bits - 1e-9)  # tolerates rounding of an exact quotient
 
 
 def subframe(packet: int) -> int:
-    """Return the bytes of a packet's frame in an aggregate."""
+    """Return the bytes of a packet of `packet` bytes in an aggregate."""
     return 4 * -(-(DELIMITER + packet + HEADERS) // 4)
 
 
 class Wifi(Spec):
-    """Wi-Fi cells: clients that share the air with their access point, both ways.
+    """Wi-Fi cells: clients that share the air with their access point, in both directions.
 
-    A client's radio has the rate of its modulation. A station with something to send contends for
-    the channel (802.11's DCF with EDCA's best effort, 5 GHz), with the same chance of a turn as all
-    others, and sends an aggregate of as many packets as one turn may have.
+    The rate of a client's radio is that of its modulation. A station with something to send
+    contends for the channel (802.11's DCF with EDCA's best effort, 5 GHz). It has the same chance
+    of a turn as all others. In its turn it sends an aggregate of as many packets as allowed.
     """
 
     standard: Standard = Field(
@@ -201,50 +203,52 @@ class Wifi(Spec):
         return self
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it is."""
+        """Yield that messages share the air."""
         yield "", self.nature
 
     @property
     def nature(self) -> Nature:
-        """The clients of a cell share its air."""
+        """The nature of a cell: its clients slow each other down."""
         return Nature(shares="what a message takes of the air depends on what else is sent")
 
     @property
     def headers(self) -> int:
-        """The bytes of IP and transport in a packet, where the radio has no framing."""
+        """The bytes of IP and transport headers per packet, if the radio has no framing."""
         return 52 if self.transport == "tcp" else 28
 
     @property
     def fastest(self) -> float:
-        """The highest rate that a radio can have, bit/s: with a guard interval of 400 ns."""
+        """The highest rate of a radio, bit/s; for n and ac with a guard interval of 400 ns."""
         rate = modulation_rate(self.standard, HIGHEST[self.standard], self.width, self.streams)
         return rate if self.standard == "ax" else rate * 4.0 / 3.6
 
     def packaging(self, own: Framing) -> Framing:
-        """Return how messages are cut into packets.
+        """Return how messages are divided into packets.
 
         Args:
-            own: the radio's, which is taken where it states headers.
+            own: the framing of the radio, which is used if it has headers.
         """
         return own if own.overhead else framing(self.headers, own.packet)
 
     def timing(self, rate: float) -> FrameTiming:
-        """Return how frames of a radio of this rate, bit/s, are timed."""
+        """Return the timing of the frames of a radio with a given rate, bit/s."""
         preamble, training, symbol = PREAMBLES[self.standard]
         widths = SUBCARRIERS[self.standard]
+        # A response takes one 20 MHz stream, at a basic rate that is not above that of its data.
         narrow = rate * widths[20e6] / widths[self.width] / self.streams
         basic = [rate for rate in BASIC if rate <= narrow * (1.0 + 1e-9)]
         whole = preamble + training * TRAINING[self.streams - 1]
         return FrameTiming(whole, symbol, rate, max(basic, default=BASIC[0]))
 
     def most_frames(self, timing: FrameTiming, packet: int) -> int:
-        """Return how many packets of so many bytes one transmission can have."""
+        """Return the most packets of `packet` bytes that one transmission can have."""
         return _most_frames(timing, packet, int(self.aggregate))
 
 
 @lru_cache
 def _most_frames(timing: FrameTiming, packet: int, aggregate: int) -> int:
     most = max(min(BLOCK, aggregate // subframe(packet)), 1)
+    # Airtime grows with the number of frames, so the first number that fits is the largest.
     while most > 1 and timing.duration(most, packet) > LONGEST:
         most -= 1
     return most

@@ -1,6 +1,6 @@
 """Problems: losses, data, splits and reference optima, as pure mathematics on arrays.
 
-A problem is a loss x data x a split over clients, and the three vary independently:
+A problem combines a loss, data, and a split over clients. The three vary independently:
 
     samples = source.load(folder, rng)
     parts = [samples.take(rows) for rows in split.assign(samples, clients, rng)]

@@ -1,8 +1,8 @@
-"""Tables of Arrow in files: Parquet, and Arrow's own formats, read within the memory budget.
+"""Arrow tables in files: Parquet and Arrow's own formats, read within the memory budget.
 
-Both compress, and both write a repeated cell once, so a file of a kilobyte can hold terabytes. The
-size of a table is computed before memory is allocated for it: of numbers from the counts of cells
-in the headers, of texts from their dictionaries and lengths.
+Both formats compress, and both store a repeated cell once, so a file of a kilobyte can expand to
+terabytes. The size of a table is therefore computed before memory is allocated: for numbers from
+the counts of cells in the headers, for texts from their dictionaries and lengths.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ import numpy as np
 from fedsim.core.memory import check_budget
 
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
-_ALIGNED = 8  # bytes before the messages of an Arrow file: this magic, padded
+_ALIGNED = 8  # bytes before the messages of an Arrow file: its magic number, padded
 
 
 class Budget(NamedTuple):
-    """What a table may take.
+    """The memory budget of a table.
 
     Attributes:
         path: the path of its file, for errors.
-        times: the bytes of memory that a byte of the table takes.
+        times: the bytes of memory per byte of the table.
         key: the key of the scenario, for errors.
     """
 
@@ -34,7 +34,7 @@ class Budget(NamedTuple):
     key: str = "data.path"
 
     def check(self, size: int) -> None:
-        """Raise a DataError unless a table of this size fits."""
+        """Raise a DataError unless a table of `size` bytes fits."""
         check_budget(self.key, f"{self.path}: what is in it", self.times * size)
 
 
@@ -46,7 +46,7 @@ def read_parquet(source: Any, budget: Budget) -> Any:
         budget: the budget for its memory.
 
     Raises:
-        ArrowException, OSError, ValueError: it is damaged.
+        ArrowException: the file is damaged; also raised as OSError or ValueError.
         DataError: it would not fit into memory.
     """
     from pyarrow import parquet  # takes 0.1 s, and few commands need it
@@ -55,7 +55,7 @@ def read_parquet(source: Any, budget: Budget) -> Any:
     metadata = plain.metadata
     columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-    # As dictionaries, texts take no more memory than the file, and their number of cells.
+    # Read as dictionaries, texts only take the memory of the file, plus one index per cell.
     file = parquet.ParquetFile(source, read_dictionary=texts)
     widths = [width for field in file.schema_arrow for width in _widths(field.type)]
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
@@ -70,14 +70,14 @@ def read_parquet(source: Any, budget: Budget) -> Any:
 
 
 def read_arrow(content: Any, budget: Budget) -> Any:
-    """Return the table of a stream of Arrow, or of a file (Feather of either version).
+    """Return the table of an Arrow stream, or of a file (Feather of either version).
 
     Args:
-        content: its bytes, which may be a memory map's.
+        content: its bytes, which may belong to a memory map.
         budget: the budget for its memory.
 
     Raises:
-        ArrowException, OSError, ValueError: it is damaged.
+        ArrowException: the content is damaged; also raised as OSError or ValueError.
         DataError: it would not fit into memory.
     """
     import pyarrow as pa
@@ -85,9 +85,9 @@ def read_arrow(content: Any, budget: Budget) -> Any:
 
     content = pa.py_buffer(content)
     magic = content[: len(_FILE)].to_pybytes()
-    if magic.startswith(_FEATHER_1):  # which compresses nothing
+    if magic.startswith(_FEATHER_1):  # a format without compression
         return _valid(pa.feather.read_table(BytesIO(content)), budget)
-    # A file is a stream between this magic and an index.
+    # An Arrow file is a stream between this magic number and an index.
     stream = content[_ALIGNED:] if magic == _FILE else content
     messages = pa.ipc.MessageReader.open_stream(stream)
     budget.check(sum(_announced(message) for message in messages))
@@ -98,19 +98,20 @@ def _valid(table: Any, budget: Budget) -> Any:
     """Return a table after validating every length, index and text.
 
     Raises:
-        ArrowException, ValueError: one is invalid, which reading does not check.
-        DataError: it would not fit into memory where each cell has a text of its own.
+        ArrowException: something is invalid that reading does not check; or a ValueError.
+        DataError: it would not fit into memory if each cell had its own text.
     """
     table.validate()
-    budget.check(_size(table))  # first: each of many cells may have the same long text
+    budget.check(_size(table))  # before the full check: many cells may share one long text
     table.validate(full=True)
+    # Names are decoded on access: one that is not UTF-8 raises a ValueError.
     for column in table.column_names:
         str(column)
     return table
 
 
 def _widths(kind: Any) -> Iterator[int]:
-    """Yield the bytes that a cell of each leaf of a type takes."""
+    """Yield the bytes per cell of each leaf of a nested type."""
     from pyarrow import types
 
     kind = getattr(kind, "storage_type", kind)
@@ -124,7 +125,7 @@ def _widths(kind: Any) -> Iterator[int]:
 
 
 def _size(table: Any) -> int:
-    """Return the bytes of a table whose dictionaries are replaced by what they stand for."""
+    """Return the bytes of a table in which dictionaries are replaced by their values."""
     return sum(_decoded(chunk) for column in table.columns for chunk in column.chunks)
 
 
@@ -132,7 +133,7 @@ def _decoded(array: Any) -> int:
     """Return the bytes of an array; see `_size`."""
     from pyarrow import compute, types
 
-    array = getattr(array, "storage", array)  # of an extension, such as Hugging Face's arrays
+    array = getattr(array, "storage", array)  # of an extension type, such as Hugging Face's
     kind = array.type
     if types.is_dictionary(kind):
         known = compute.drop_null(array.indices).to_numpy(zero_copy_only=False)
@@ -152,11 +153,11 @@ def _views() -> tuple[Any, ...]:
 
 
 def _lengths(array: Any) -> Any:
-    """Return the bytes of each cell."""
+    """Return the bytes of each cell, shape (n,)."""
     from pyarrow import compute, types
 
     kind = array.type
-    if kind in _views():  # which has a length at the start of each cell of 16 bytes
+    if kind in _views():  # each cell of 16 bytes begins with a length
         content = np.frombuffer(array.buffers()[1], np.int32)[::4]
         return content[array.offset : array.offset + len(array)].astype(np.int64)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
@@ -165,17 +166,17 @@ def _lengths(array: Any) -> Any:
     return np.full(len(array), -(-array.nbytes // max(len(array), 1)), np.int64)
 
 
-# Messages of Arrow: headers in the form of FlatBuffers, in which a table begins with the distance
-# to the places of its fields.
+# Arrow messages. Their headers are FlatBuffers, in which a table begins with the distance to the
+# offsets of its fields.
 
 _DICTIONARY, _BATCH = 2, 3
-_KIND, _HEADER, _DATA = 1, 2, 1  # numbers of fields
+_KIND, _HEADER, _DATA = 1, 2, 1  # field numbers
 _NODES, _BUFFERS, _COMPRESSION = 1, 2, 3
-_PLAIN = -1  # the length of a buffer that compression would have made longer
+_PLAIN = -1  # the stated length of a buffer that is not compressed
 
 
 def _announced(message: Any) -> int:
-    """Return the bytes of a message once it is decompressed, and no less than its cells.
+    """Return the bytes of a message after decompression; at least its number of cells.
 
     Raises:
         ValueError: its header is damaged.
@@ -216,12 +217,12 @@ def _announced_by(header: memoryview, body: Any) -> int:
 
 
 def _follow(header: memoryview, place: int) -> int:
-    """Return where the table or the list is that is written at a place."""
+    """Return the position of the table or list that a reference at `place` points to."""
     return int(place + unpack_from("<I", header, place)[0])
 
 
 def _field(header: memoryview, table: int, number: int) -> int:
-    """Return where a field of a table is; 0 if it is left out."""
+    """Return the position of a field of a table; 0 if the field is omitted."""
     places = table - unpack_from("<i", header, table)[0]
     if 4 + 2 * number >= unpack_from("<H", header, places)[0]:
         return 0

@@ -1,4 +1,4 @@
-"""A client's loss on its own samples."""
+"""A client's loss on its own samples, f_m."""
 
 from collections.abc import Callable
 from copy import copy
@@ -16,11 +16,11 @@ from fedsim.problems.parts import ModelPart, parts_of
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Features, Minibatches, Precision, entries, wide
 
-# A cache of the state shared by two evaluations of one loss.
+# A cache of the state that two evaluations of one loss share.
 
 
 class Based(Protocol):
-    """A loss in a basis."""
+    """A loss restricted to a basis."""
 
     basis: Basis
 
@@ -29,17 +29,17 @@ Part = TypeVar("Part", bound=Based)
 
 
 LONG = 2**16
-"""Numbers of a model of which a copy takes notable memory."""
+"""Models with at least this many numbers are not copied as cache keys."""
 
 
 def _key(w: Array) -> bytes | Array:
-    """Return what stands for a model from now on: itself if it is long and nothing changes it."""
+    """Return a cache key for a model: itself if it is long and read-only, else its bytes."""
     fixed = not w.flags.writeable and w.base is None and w.dtype == np.float64  # see `constant`
     return w if fixed and w.ndim == 1 and w.size >= LONG else w.tobytes()
 
 
 def _are_equal(one: bytes | Array, other: bytes | Array) -> bool:
-    """Return whether two keys have the same bits."""
+    """Return whether two keys are equal bit by bit."""
     if isinstance(one, bytes) and isinstance(other, bytes):
         return one == other
     a, b = (np.frombuffer(key, np.uint8) for key in (one, other))
@@ -49,11 +49,11 @@ def _are_equal(one: bytes | Array, other: bytes | Array) -> bool:
 class EvaluationCache:
     """The last forward pass of one loss, and its last restriction to a basis.
 
-    An observer evaluates the value at the model where the next gradient is taken, and a solver many
-    gradients in one basis. Entries are keyed by content, so neither the order of requests, nor the
-    identity of the arrays, nor their later modification matters; no result depends on earlier
-    requests. A long model that nothing changes is its own key: clients that evaluate the same one
-    then hold it once.
+    It helps an observer, who evaluates the value at the model where the next gradient is taken, and
+    a solver, which takes many gradients in one basis. Entries are keyed by content. So the order of
+    requests, the identity of arrays and later changes to them do not matter, and no result depends
+    on earlier requests. A long read-only model is its own key, so clients that evaluate the same
+    model share one copy.
     """
 
     __slots__ = ("_forward", "_part")
@@ -63,78 +63,77 @@ class EvaluationCache:
         self._part: ReferenceType[Based] | None = None
 
     def forward(self, w: Array, compute: Callable[[Array], State]) -> State:
-        """Return the forward state at `w`, computed unless it is that of the last request."""
+        """Return the forward state at `w`, which is cached for repeated requests."""
         last, state = self._forward
-        if last is w:  # an array that is a key does not change
+        if last is w:  # an array used as a key is read-only
             return state
         key = _key(w)
         if last is None or not _are_equal(key, last):
             state = compute(w)
-            # One assignment, so that threads find either the old pair or the new one.
+            # One assignment, so that other threads see either the old pair or the new one.
             self._forward = (key, state)
         return state
 
     def part(self, basis: Basis, make: Callable[[], Part]) -> Part:
-        """Return the loss in a basis, built unless it is the last one requested and still in use.
+        """Return the loss in a basis; it is rebuilt if the basis changed or no caller holds it.
 
-        It may be as large as the samples, so it is held by a weak reference.
+        It may be as large as the samples, so the cache only has a weak reference.
         """
         known = None if self._part is None else self._part()
         if known is None or not alike(known.basis, basis):
             known = make()
             self._part = ref(known)
-        return cast("Part", known)  # each caller builds one kind
+        return cast("Part", known)  # each caller builds losses of one class
 
 
 @runtime_checkable
 class SteppingLoss(Protocol):
-    """A loss that takes stochastic gradient steps itself, in its own number type."""
+    """A loss with its own stochastic gradient steps, in its own number type."""
 
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the model, shape (d,), that steps on the rows reach from `w`; see `sgd_steps`."""
+        """Return the model, shape (d,), after steps on the rows from `w`; see `sgd_steps`."""
         ...
 
 
 @runtime_checkable
 class ChangingLoss(Protocol):
-    """A loss that returns what such steps change, without a detour over the model."""
+    """A loss that returns the change of the model by such steps directly."""
 
     def sgd_change(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the model that steps on the rows reach from `w`, minus `w`, shape (d,)."""
+        """Return the model after steps on the rows from `w`, minus `w`, shape (d,)."""
         ...
 
 
 @runtime_checkable
 class OptimizingLoss(Protocol):
-    """A loss that takes the steps of an optimizer itself, in its own number type."""
+    """A loss with its own steps of an optimizer, in its own number type."""
 
     def optimizer_steps(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training
     ) -> Array:
-        """Return what steps on the rows reach from `w`, shape (d,); see `Training.result`."""
+        """Return the result of steps on the rows from `w`, shape (d,); see `Training.result`."""
         ...
 
 
 @cache
 def _provides(kind: type[Loss], method: str) -> bool:
-    """Return whether losses of a class have a method that not all have.
+    """Return whether a class of losses has an optional method, cached by class.
 
-    It is asked for each piece of work. `isinstance` for a protocol takes as long as a step of a
-    small loss, and `hasattr` for a model of Pydantic a tenth of that where there is none.
+    This is asked for each piece of work. `isinstance` with a protocol takes as long as a step of a
+    small loss, and a failing `hasattr` on a Pydantic model takes a tenth of that.
     """
     return hasattr(kind, method)
 
 
 class LocalLoss:
-    """A loss joined with the samples of one client: f_m.
+    """The loss of one client on its samples: f_m.
 
-    Models and results are float64, whatever the samples' precision is.
-
-    It is a pure function without a cache; for repeated evaluations at one model use `remembering`.
+    Models and results are float64, whatever the precision of the samples. The loss is a pure
+    function without a cache; for repeated evaluations at one model use `remembering`.
 
     Args:
         loss: the mathematics.
@@ -159,18 +158,20 @@ class LocalLoss:
 
     @classmethod
     def of(cls, loss: Loss, X: Features, targets: Array, total: int) -> Self:
-        """Return a loss in float64 for features that may be held in another precision.
+        """Return a loss in float64 for features that may be stored in another precision.
 
-        A loss that converts features itself receives them as they are held.
+        A loss that converts features itself gets them as they are stored.
         """
         taken = X if loss.converts else wide(X)
         local = cls(loss, taken, targets, total)
+        # The stored features are kept, so that `with_precision` can return to them without
+        # conversion.
         if local.arranged.X is taken:
             local._held = X
         return local
 
     def with_precision(self, precision: Precision) -> Self:
-        """Return the same loss with samples of, and evaluated in, another precision."""
+        """Return the same loss, with samples in and computations in another precision."""
         if self.loss.converts:
             return self
         kind, same = np.dtype(precision), copy(self)
@@ -182,7 +183,7 @@ class LocalLoss:
         return same
 
     def remembering(self) -> Self:
-        """Return the same loss with an evaluation cache of its own."""
+        """Return the same loss with its own evaluation cache."""
         same = copy(self)
         same.memory = EvaluationCache()
         return same
@@ -213,23 +214,23 @@ class LocalLoss:
     @property
     def noisy(self) -> bool:
         """Whether the training loss is stochastic; see `Loss.noisy`."""
-        asked = type(self.loss).noisy is not Loss.noisy  # otherwise no row needs to be read
-        return asked and self.loss.noisy(self.features, self.outputs)
+        overrides = type(self.loss).noisy is not Loss.noisy  # if not, no row needs to be read
+        return overrides and self.loss.noisy(self.features, self.outputs)
 
     @property
     def draws(self) -> bool:
         """Whether its steps draw random numbers; see `Loss.draws`."""
-        asked = type(self.loss).draws is not Loss.draws
-        return asked and self.loss.draws(self.features, self.outputs)
+        overrides = type(self.loss).draws is not Loss.draws
+        return overrides and self.loss.draws(self.features, self.outputs)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape in which the flat model is interpreted."""
+        """The shape that the flat model represents."""
         return self.loss.shape(self.features, self.outputs)
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the parts that the flat model consists of, in order."""
+        """The shapes of the parts of the flat model, in order."""
         return self.loss.layer_shapes(self.features, self.outputs)
 
     @property
@@ -244,7 +245,7 @@ class LocalLoss:
         return w.astype(self.arranged.X.dtype, copy=False)
 
     def forward(self, w: Array) -> State:
-        """Return the state shared by value and derivatives at `w`, in the samples' precision."""
+        """Return the state that value and derivatives at `w` share, in the samples' precision."""
         if self.memory is None:
             return self.loss.forward(self.arranged, w)
         return self.memory.forward(w, partial(self.loss.forward, self.arranged))
@@ -257,7 +258,7 @@ class LocalLoss:
     def root_mean_square(self, w: Array) -> float:
         """Return sqrt(sum_i l_i^2 / n) of the losses l_i of the client's rows at `w`.
 
-        They have no penalties. Where the loss does not have them, it is |f_m(w)|.
+        Penalties are not included. If the loss has no losses per row, the result is |f_m(w)|.
         """
         v = self.at(w)
         losses = self.loss.row_losses(self.arranged, v, self.forward(v))
@@ -266,42 +267,46 @@ class LocalLoss:
         return float(np.sqrt(np.mean(np.square(losses, dtype=np.float64))))
 
     def gradient(self, w: Array) -> Array:
-        """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
+        """Return a (sub)gradient of f_m at `w`, shape (d,), as a new array."""
         v = self.at(w)
         return _wide(self.loss.gradient(self.arranged, v, self.forward(v)))
 
     def minibatch_gradient(self, w: Array, rows: NDArray[np.intp]) -> Array:
-        """Return the stochastic gradient of these rows at `w`, shape (d,).
+        """Return the stochastic gradient of some rows at `w`, shape (d,).
 
-        Over all minibatches of one size, its mean is the full gradient.
+        Its mean over all minibatches of one size is the full gradient.
+
+        Args:
+            w: the model, shape (d,).
+            rows: the indices of the rows in the minibatch.
         """
         return _wide(self.loss.minibatch_gradient(self.arranged, self.at(w), rows))
 
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
-        """Return the model, shape (d,), that gradient steps reach from `w`; see `sgd_steps`."""
+        """Return the model, shape (d,), after gradient steps from `w`; see `sgd_steps`."""
         if _provides(type(self.loss), "sgd_steps"):
             own = cast("SteppingLoss", self.loss)
             return own.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
 
     def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
-        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
+        """Return the model after gradient steps from `w`, minus `w`, shape (d,)."""
         if _provides(type(self.loss), "sgd_change"):
             own = cast("ChangingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
         reached = self.sgd_steps(w, eta, drawn, pull)
-        fresh = not _provides(type(self.loss), "sgd_steps")  # an array that is not shared
+        fresh = not _provides(type(self.loss), "sgd_steps")  # then no other object holds the array
         return np.subtract(reached, w, out=reached if fresh else None)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
-        """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
+        """Return the result of an optimizer's steps from `w`; see `optimizer_steps`."""
         if _provides(type(self.loss), "optimizer_steps"):
             own = cast("OptimizingLoss", self.loss)
             return own.optimizer_steps(self.arranged, w, drawn, training)
         return optimizer_steps(self, w, drawn, training)
 
     def constraint(self, w: Array) -> float:
-        """Return g_m(w), of the constraint g(w) <= 0.
+        """Return g_m(w) of the constraint g(w) <= 0.
 
         Raises:
             DataError: the loss has no constraint.
@@ -327,12 +332,12 @@ class LocalLoss:
 
     @property
     def gradient_operations(self) -> float:
-        """The floating-point operations of one gradient on all rows; zeros not stored cost none."""
+        """The floating-point operations of one gradient on all rows; unstored zeros cost none."""
         return self.loss.operations(self.rows, entries(self.arranged.X), self.outputs)
 
     @cached_property
     def majorant(self) -> tuple[float, Features]:
-        """The c and A of which c A^T A + l2 I bounds the Hessian of f_m everywhere.
+        """The c and A for which c A^T A + l2 I bounds the Hessian of f_m everywhere.
 
         Raises:
             DataError: the loss has no such bound.
@@ -344,7 +349,7 @@ class LocalLoss:
         """The smoothness constant L_m of the smooth part of f_m.
 
         Raises:
-            DataError: the loss has none, for not being convex.
+            DataError: the loss has none, since it is not convex.
         """
         c, A = self.majorant
         return largest_eigenvalue([c], [A]) + self.loss.l2
@@ -353,22 +358,22 @@ class LocalLoss:
 def sgd_steps(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
-    """Return the model that stochastic gradient steps reach from `w`, shape (d,).
+    """Return the model after stochastic gradient steps from `w`, shape (d,).
 
     Args:
         loss: f_m.
         w: the initial model, shape (d,).
         eta: the step size.
         drawn: the minibatch of each step; None for all rows.
-        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+        pull: mu, for steps on f_m + mu/2 |. - w|^2; None for steps on f_m.
     """
-    # A long model costs what memory it is moved through: there are two arrays for all the steps.
+    # With a long model, memory traffic dominates: two arrays serve all the steps.
     v, step = w.copy(), np.empty_like(w)
     every = np.arange(loss.rows) if loss.noisy else None
     for number, some in enumerate(drawn):
         if number == 1:
-            loss = loss.copy_uncached()  # the observer asks for no model between
-        at = v if number else w  # which others may have evaluated, or hold
+            loss = loss.copy_uncached()  # the observer never evaluates the models in between
+        at = v if number else w  # others may have evaluated `w`, or hold it in their caches
         g = _step_gradient(loss, at, every if some is None else some)
         np.multiply(g if pull is None else g + pull * (v - w), eta, out=step)
         np.subtract(v, step, out=v)
@@ -376,7 +381,7 @@ def sgd_steps(
 
 
 def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:
-    """Return what the steps of an optimizer reach from `w`, shape (d,); see `Training.result`.
+    """Return the result of an optimizer's steps from `w`, shape (d,); see `Training.result`.
 
     Args:
         loss: f_m.

@@ -1,4 +1,4 @@
-"""The losses of all clients, each built when it is looked up, and their values at one model."""
+"""The losses of all clients, built when they are looked up, and their values at one model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,23 +27,22 @@ from fedsim.problems.partition import Cuts, Partition, sizes
 from fedsim.problems.samples import Precision, Samples
 from fedsim.problems.stacked_gradients import LEAST, gradients, stackable, steps
 
-# Values of many clients' losses at one model: one product for all that have as many rows each.
-#
-# A loss of a few rows spends most of its time on calls. Stacked, the rows of many clients, shape
-# (k, n, d), take as many calls as those of one, and each client's value is bit-identical to that
-# of its own loss: the kernels of linear algebra are called for each client as before, with the
-# same sizes, and sums are taken in the same order.
+# Values of many clients' losses at one model: one product for all clients with equally many rows.
+# A loss with few rows spends most of its time on calls. The stacked rows of many clients, shape (k,
+# n, d), need as many calls as those of one client. Each client's value is bit-identical to that of
+# its own loss: the kernels of linear algebra are called per client as before, with the same sizes,
+# and sums have the same order.
 
 SMALL = 4096
-"""Up to this many numbers, the features of a client take less time than the calls on them."""
+"""With at most this many numbers, a client's features take less time than the calls on them."""
 
 _AT_ONCE = 2**18
-"""The number of values evaluated together."""
+"""The number of feature values that are evaluated together."""
 
 
 def _squares(rows: Rows, w: Array) -> Array:
-    # The oldest kernels of OpenBLAS sum a product by where it begins in memory. Arrays begin at a
-    # multiple of 16 bytes, so each client's residuals do here, too.
+    # The oldest kernels of OpenBLAS sum in an order that depends on the alignment in memory.
+    # Separate arrays begin at a multiple of 16 bytes, so each client's residuals do here too.
     clients, count = rows.t.shape
     room = np.empty((clients, 4 * ceil(count / 4)), rows.X.dtype)
     residuals = np.matmul(rows.X, w, out=room[:, :count])
@@ -75,9 +74,9 @@ _SUMS: dict[type[Loss], Callable[[Rows, Array], Array]] = {
     Logistic: _logarithms,
     Softmax: _entropies,
 }
-"""Functions returning the sum over each client's rows, shape (k,), of stacked rows.
+"""For each class of losses, a function that sums over each client's stacked rows, shape (k,).
 
-Subclasses may compute anything, so exact classes are looked up, not instances.
+Subclasses may compute anything, so the exact class is looked up.
 """
 
 
@@ -98,15 +97,15 @@ class Stacks:
     precision: Precision = "float64"
 
     def with_precision(self, precision: Precision) -> "Stacks":
-        """Return the same in a precision."""
+        """Return the same stacks in another precision."""
         return replace(self, precision=precision)
 
     def values(self, w: Array, largest: float) -> tuple[Array, NDArray[np.intp]]:
-        """Return f_m(w) of each client, shape (M,), and the clients to be evaluated one by one.
+        """Return f_m(w) of the clients, shape (M,), and the clients to evaluate one by one instead.
 
         Args:
-            w: shape (d,).
-            largest: the largest number of features' values of a client that is stacked.
+            w: the model, shape (d,).
+            largest: clients with more feature values than this are not stacked.
         """
         v, d = w.astype(self.precision, copy=False), self.samples.features
         values = np.empty(len(self.samples))
@@ -122,7 +121,7 @@ class Stacks:
         return values, np.concatenate(left)
 
     def _stack(self, whose: NDArray[np.intp], rows: int) -> Rows:
-        """Return the rows of some clients that have `rows` rows each, stacked."""
+        """Return the stacked rows of some clients that have `rows` rows each."""
         cut = partial(self.samples.stack_rows, whose=whose, rows=rows)
         wide = cut(self.samples.X).astype(np.float64, copy=False)
         arranged = self.loss.arrange(wide, cut(self.targets), len(self.targets))
@@ -132,7 +131,7 @@ class Stacks:
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
         """Return f_m(v) of some clients that have `rows` rows each."""
         loss, arranged = self.loss, self._stack(whose, rows)
-        with np.errstate(over="ignore", invalid="ignore"):  # as products of one client are
+        with np.errstate(over="ignore", invalid="ignore"):  # like a product for a single client
             values = arranged.factor * _SUMS[type(loss)](arranged, v)
             if loss.l2:
                 values += loss.l2 * half_square(v)
@@ -141,16 +140,16 @@ class Stacks:
         return values
 
     def descends(self, client: ClientId) -> bool:
-        """Return whether gradients of a client are computed along with those of others like it."""
+        """Return whether a client's gradients are computed together with those of others."""
         rows, d = int(self.samples.rows[client]), self.samples.features
         return stackable(self.loss) and min(rows, d) >= LEAST and rows * d <= SMALL
 
     def gradients(self, whose: NDArray[np.intp], w: Array) -> Array:
-        """Return the gradient of each of some clients with equally many rows, shape (k, d).
+        """Return the gradients of some clients with equally many rows, shape (k, d).
 
         Args:
             whose: the clients, ascending.
-            w: where, shape (d,), or (k, d) for a model of each client's own.
+            w: the model, shape (d,), or one model per client, shape (k, d).
         """
         return self._descend(whose, w, gradients)
 
@@ -161,7 +160,7 @@ class Stacks:
 
         Args:
             whose: see `gradients`.
-            w: the models before, see `gradients`.
+            w: the initial models, see `gradients`.
             eta: the step size.
             count: the number of steps.
             pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
@@ -173,13 +172,13 @@ class Stacks:
     def _descend(
         self, whose: NDArray[np.intp], w: Array, of: Callable[[LinearLoss, Rows, Array], Array]
     ) -> Array:
-        """Return a function of the loss, the rows and the models of some clients, shape (k, d)."""
+        """Apply a function of loss, rows and models to stacks of some clients; shape (k, d)."""
         loss, d, rows = self.loss, self.samples.features, int(self.samples.rows[whose[0]])
         if not isinstance(loss, LinearLoss):
             raise TypeError(f"the gradients of the loss {loss.kind} are not stacked")
         values, models = np.empty((len(whose), d)), np.broadcast_to(w, (len(whose), d))
         step = max(_AT_ONCE // (rows * d), 1)
-        with np.errstate(all="ignore"):  # what is not finite is found afterwards
+        with np.errstate(all="ignore"):  # callers detect results that are not finite
             for at in range(0, len(whose), step):
                 some = slice(at, at + step)
                 values[some] = of(loss, self._stack(whose[some], rows), models[some])
@@ -187,24 +186,24 @@ class Stacks:
 
 
 def stacks(loss: Loss, samples: Sequence[Samples], targets: Array) -> Stacks | None:
-    """Return the evaluator of several clients at once; None if only each by itself can be."""
+    """Return the evaluator of stacked clients; None if clients can only be evaluated one by one."""
     if not isinstance(samples, Partition) or type(loss) not in _SUMS:
         return None
     return Stacks(loss, samples, targets)
 
 
-# Lazy sequences, which build their items on look-up, as for the clients of a large fleet.
+# Lazy sequences, which build an item when it is looked up, for large fleets.
 
 T = TypeVar("T")
 
 KEPT = 10_000
-"""The number of items that a sequence keeps once built: a client's loss takes about 1 kB."""
+"""The number of items that a sequence keeps: a client's loss takes about 1 kB."""
 
 
 class LazySequence(Sequence[T]):
-    """A sequence that builds an item when it is looked up, and keeps the first ones built.
+    """A sequence that builds an item when it is looked up, and keeps the first ones.
 
-    Which are kept changes no result: rebuilding an item yields the same.
+    Results do not depend on which items are kept: rebuilding an item gives the same item.
 
     Args:
         count: the length of the sequence.
@@ -249,8 +248,9 @@ class ClientLosses(LazySequence[LocalLoss]):
     """f_m of each client, built when it is looked up; the first ones are kept.
 
     Args:
-        count, make: see `LazySequence`.
-        together: evaluates several at once; None if each is evaluated by itself.
+        count: see `LazySequence`.
+        make: see `LazySequence`.
+        together: evaluates several clients at once; None if each is evaluated by itself.
         kept: see `LazySequence`.
     """
 
@@ -276,43 +276,45 @@ class ClientLosses(LazySequence[LocalLoss]):
     def join(cls, loss: Loss, samples: Sequence[Samples], targets: Array) -> "ClientLosses":
         """Join a loss with the samples of each client.
 
-        The losses are float64. If the samples are not, they are converted when they are
-        looked up, and not kept: keeping all of them would hold the data twice.
+        The losses are float64. Samples of another type are converted at each look-up and not kept:
+        keeping all of them would store the data twice.
 
         Args:
-            loss: shared by all clients.
+            loss: the loss that all clients share.
             samples: the samples of each client.
-            targets: the labels of all as encoded by `loss.encode`, client by client.
+            targets: the labels of all clients as encoded by `loss.encode`, client by client.
 
         Raises:
-            DataError: the loss cannot be used with the rows of a client.
+            DataError: the loss cannot be used with the rows of some client.
         """
         cuts = samples.cuts if isinstance(samples, Partition) else Cuts(sizes(samples))
         make = partial(_own_loss, loss, samples, targets, cuts)
+        # A loss of rows in another type holds a copy of them in float64, and is not kept.
         kept = KEPT if loss.converts or samples[0].X.dtype == np.float64 else 0
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
+        # These two accept any rows, so that not every client has to be checked.
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
         if len(samples) <= KEPT or not known:
-            for _ in losses:  # a loss may refuse the rows of any single client
+            for _ in losses:  # builds all losses now, since a loss may refuse the rows of a client
                 pass
         return losses
 
     def remembering(self) -> "ClientLosses":
         """Return the losses with caches, for a caller that evaluates them repeatedly.
 
-        Beyond the number that are kept, losses are built at each look-up and have no cache.
+        If there are more losses than are kept, they are rebuilt at each look-up and have no cache.
         """
         if len(self) > self._kept:
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
 
     def stacks_of(self, client: ClientId) -> Stacks | None:
-        """Return what computes the gradients of a client along with others'; None if nothing."""
+        """Return the evaluator of a client's gradients together with others'; None if none."""
         together = self._together
         return together if together is not None and together.descends(client) else None
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many samples; none if that is not known."""
+        """Return groups of indices of clients with equally many samples; empty if unknown."""
         if self._together is None:
             return []
         rows = self._together.samples.rows[clients]
@@ -326,12 +328,13 @@ class ClientLosses(LazySequence[LocalLoss]):
         return ClientLosses(len(self), partial(_round, self, precision), together)
 
     def values(self, w: Array) -> Array:
-        """Return f_m(w) of each client; bit-identical whichever clients are evaluated together."""
+        """Return f_m(w) of each client; bit-identical however clients are grouped."""
         if w.size >= LONG:
-            w = constant(w)  # which all caches hold once
+            w = constant(w)  # read-only, so that all caches share one copy
         if self._together is None:
             return np.array([loss.value(w) for loss in self], np.float64)
-        # Losses that are kept may cache what they compute, for a later gradient at the same model.
+        # Kept losses may cache their state for a later gradient at the same model, if it is
+        # expensive.
         largest = SMALL if len(self) <= self._kept else inf
         values, left = self._together.values(w, largest)
         for client in left.tolist():

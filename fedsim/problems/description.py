@@ -1,4 +1,4 @@
-"""Descriptions of samples: the names of clients, labels and features, where the data has names."""
+"""Descriptions of samples: the names of clients, labels and features, if the data has names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Feature(NamedTuple):
     Attributes:
         name: the name of the column in the data.
         role: number, category or date.
-        texts: the texts of a category, by their numbers in the features.
+        texts: the texts of a category, in the order of their numbers in the features.
     """
 
     name: str
@@ -24,16 +24,17 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """What numbers of samples stand for, in the words of the data.
+    """The meaning of the numbers in samples, in the words of the data.
 
     Attributes:
         clients: the name of each client, by its number.
-        labels: the text of each label, by the number that stands for it.
-        target, client: the names of the columns of labels and of clients.
+        labels: the text of each label, by its number.
+        target: the name of the column of labels.
+        client: the name of the column of clients.
         features: the columns of raw features.
-        notes: what was found, left out or is doubtful; a sentence each.
+        notes: sentences on what was detected, left out or is doubtful.
         columns: name, type, role, missing cells and reason of every column of the data.
-        decimal: the decimal sign of its texts; empty where columns have their own.
+        decimal: the decimal sign of its texts; empty if columns differ.
     """
 
     clients: tuple[str, ...] = ()
@@ -52,10 +53,10 @@ class Naming:
 
     Attributes:
         clients: the name of each client, in the order of the fleet; empty if they have none.
-        labels: the text of each label, by the number that stands for it.
-        missing: the share of missing cells of each client, shape (M,); None if not known.
+        labels: the text of each label, by its number.
+        missing: the share of missing cells of each client, shape (M,); None if unknown.
         notes: sentences about the data.
-        fitted: what its preprocessing is fitted on; empty if there is nothing to say.
+        fitted: on which rows preprocessing is fitted; empty if there is nothing to note.
     """
 
     clients: tuple[str, ...] = ()
@@ -65,7 +66,7 @@ class Naming:
     fitted: str = ""
 
     def label(self, value: float) -> str:
-        """Return a label as the data has it, with the number that stands for it.
+        """Return the text of a label in the data, and its number.
 
         >>> Naming(labels={-1.0: "well", 1.0: "at risk"}).label(1.0), Naming().label(2.0)
         ('at risk -> +1', '2')
@@ -79,16 +80,19 @@ class Naming:
 def names_of_clients(
     client: NDArray[np.int64] | None, names: Sequence[str], rows: Sequence[NDArray[np.intp]]
 ) -> tuple[str, ...]:
-    """Return the name of each client of a split, if each has the rows of one client of the data.
+    """Return the name of each client of a split.
+
+    The result is empty unless each client has the rows of exactly one client of the data.
 
     Args:
-        client: the number of the client of the data that each row belongs to, shape (n,).
+        client: the client of the data that each row belongs to, shape (n,).
         names: the names of the clients of the data, by number.
         rows: the indices of each client's rows.
     """
     if client is None or not names:
         return ()
     firsts = [int(client[own[0]]) for own in rows]
+    # The names apply only if each client of the split is exactly one client of the data.
     whole = all(bool((client[own] == one).all()) for own, one in zip(rows, firsts, strict=True))
     return (
         tuple(names[name] for name in firsts) if whole and len(set(firsts)) == len(firsts) else ()

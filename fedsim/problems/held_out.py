@@ -1,4 +1,4 @@
-"""Held-out test data: rows that no client has, prepared as the training rows are."""
+"""Held-out test data: rows that no client has, preprocessed like the training rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,19 +31,21 @@ class HeldOut(Spec):
     )
 
     def divide(self, samples: Samples, rng: np.random.Generator) -> tuple[Indices, Indices]:
-        """Draw the rows for training and those for testing, both ascending.
+        """Draw the rows for training and those for testing; both ascending.
 
-        Of n rows of a client (or of all rows if rows have no client) it is the integer nearest to
-        fraction n, at most n - 1.
+        Of n rows of a client (or of all n rows if rows have no client), round(fraction n) are held
+        out, at most n - 1.
 
         Raises:
             DataError: the share is less than one row.
         """
         client = np.zeros(samples.rows, np.intp) if samples.client is None else samples.client
+        # A random order within each client: a stable sort by client of a permutation of all rows.
         _, inverse, sizes = np.unique(client, return_inverse=True, return_counts=True)
         shuffled = rng.permutation(samples.rows)
         order = shuffled[np.argsort(inverse[shuffled], kind="stable")]
         places = np.arange(samples.rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        # A client has to keep at least one row.
         wanted = np.minimum(np.rint(self.fraction * sizes), sizes - 1)
         held = np.zeros(samples.rows, np.bool_)
         held[order] = places < np.repeat(wanted, sizes)
@@ -56,10 +58,10 @@ class HeldOut(Spec):
 
 
 class HeldOutClients(Spec):
-    """Whole clients, drawn of those that the split makes, for testing only.
+    """Whole clients for testing only, drawn among those of the split.
 
-    Preprocessing is fitted on the rows of the others; on all rows only where the split needs the
-    features after it, such as `clusters`.
+    Preprocessing is fitted on the rows of the others. It is fitted on all rows only if the split
+    needs the preprocessed features, like `clusters`.
     """
 
     clients: int = Field(
@@ -73,10 +75,10 @@ class HeldOutClients(Spec):
     def divide(
         self, rows: Sequence[Indices], rng: np.random.Generator
     ) -> tuple[tuple[Indices, ...], Indices]:
-        """Draw the clients that stay, in their order, and the rows of the others, ascending.
+        """Draw the clients that stay, in their order, and return the rows of the others, ascending.
 
         Args:
-            rows: those of each client.
+            rows: the rows of each client.
             rng: the stream that the clients are drawn from.
 
         Raises:
@@ -119,8 +121,8 @@ def load_both(
 
     Args:
         data: the source of the training rows.
-        test: the share to hold out, or the source of the test rows; whole clients are held out only
-            after the split, so that there are no test rows yet.
+        test: the share to hold out, or the source of the test rows. Whole clients are held out only
+            after the split; in this case there are no test rows yet.
         folder: the base of relative paths.
         rng: the stream of `data`.
         test_rng: the stream from which the test rows are drawn.
@@ -146,13 +148,14 @@ def count_clients(
     folder: Path,
     seed: int,
 ) -> int:
-    """Return the number of clients that a split makes of data without a fleet.
+    """Return the number of clients that a split creates from data without a fleet.
 
-    Arguments are those of a problem and the seed of its streams.
+    Arguments are those of a problem, and the seed of its streams.
 
     Raises:
         DataError: the data cannot be read, or the split takes the number of clients from the fleet.
     """
+    # These are the streams of a run, so that the rows are those of the run.
     drawn = stream(seed, "test")
     samples, _ = load_both(data, test, folder, stream(seed, "data"), drawn)
     if split.sees_features and (transform := data.transform_for(samples)) is not None:
@@ -162,7 +165,7 @@ def count_clients(
 
 
 def _load(test: Source, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
-    """Load test rows; errors name the key `test`."""
+    """Load test rows; errors have the key `test`."""
     try:
         return test.plain_like(folder, rng, training)
     except DataError as error:

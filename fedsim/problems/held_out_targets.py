@@ -1,6 +1,6 @@
-"""Held-out rows as measures take them: which there are, and their targets.
+"""Held-out rows and their targets, as measures need them.
 
-A label is encoded as it is among the training rows, whichever labels are among the test rows.
+A label of a test row is encoded as in the training rows, whichever labels the test rows have.
 """
 
 import numpy as np
@@ -25,10 +25,10 @@ def held_out_rows(problem: Problem, kind: str) -> Samples:
 
 
 def held_out_targets(problem: Problem, test: Samples) -> Array:
-    """Return the targets of test rows, each label encoded as it is among the training rows.
+    """Return the targets of test rows, with each label encoded as in the training rows.
 
     Raises:
-        DataError: a class is among the test rows only.
+        DataError: a class occurs among the test rows only.
     """
     try:
         problem.loss.classes(problem.labels)
@@ -42,7 +42,11 @@ def held_out_targets(problem: Problem, test: Samples) -> Array:
 
 
 def check_classes_seen(labels: Array, known: Array) -> None:
-    """Check that every class of the test rows occurs among the training rows."""
+    """Check that every class of the test rows occurs among the training rows.
+
+    Raises:
+        DataError: one does not.
+    """
     unseen = np.setdiff1d(labels, known)
     if unseen.size:
         text = (
@@ -55,7 +59,8 @@ def held_out_labels(problem: Problem, kind: str) -> tuple[Samples, Array, Array]
     """Return the test rows, their labels as the loss distinguishes them, and the classes.
 
     Raises:
-        DataError: there are none, the loss does not classify, or a class is among them only.
+        DataError: there are no test rows, the loss does not classify, or a class occurs among the
+            test rows only.
     """
     test, classes = held_out_rows(problem, kind), problem.loss.classes(problem.labels)
     labels = problem.loss.class_labels(test.y)
@@ -64,7 +69,7 @@ def held_out_labels(problem: Problem, kind: str) -> tuple[Samples, Array, Array]
 
 
 def class_places(labels: Array, classes: Array) -> NDArray[np.intp]:
-    """Return the place of each row's label among the classes, shape (n,)."""
+    """Return the index of each row's label among the classes, shape (n,)."""
     order = np.argsort(classes)
     places: NDArray[np.intp] = order[np.searchsorted(classes, labels, sorter=order)]
     return places

@@ -1,4 +1,4 @@
-"""How much clients differ: sizes, and a test of whether labels are distributed alike."""
+"""Heterogeneity of clients: their sizes, and a test of whether their labels differ."""
 
 from typing import NamedTuple
 
@@ -9,23 +9,23 @@ from fedsim.core.ports import Array
 from fedsim.core.text import format_number
 
 CLASSES = 20
-"""Labels with at most this many distinct values are taken for classes."""
+"""Labels with at most this many distinct values are treated as classes."""
 
-_EXPECTED = 5.0  # rows in a cell from which the chi-squared distribution is taken for exact
-_SHARE = 0.2  # share of cells that may have fewer (Cochran's rule)
+_EXPECTED = 5.0  # rows per cell, from which on the chi-squared distribution is accurate
+_SHARE = 0.2  # of the cells may have fewer (Cochran's rule)
 LEVEL = 0.05
-"""Below this probability, labels are said to differ between clients."""
+"""Below this probability, labels count as different between clients."""
 
 
 class LabelTest(NamedTuple):
-    """A test of the hypothesis that all clients draw labels from one distribution.
+    """A test of the hypothesis that the labels of all clients have one distribution.
 
     Attributes:
         name: the name of the statistic.
         statistic: its value.
         freedom: degrees of freedom.
-        p: the probability of a value as large or larger under the hypothesis.
-        rough: whether a fifth of the cells of the table have few expected rows, so that p is rough.
+        p: the probability of this or a larger value under the hypothesis.
+        rough: whether p is only approximate, because too many cells have few expected rows.
     """
 
     name: str
@@ -47,11 +47,14 @@ class LabelTest(NamedTuple):
 
 
 def label_counts(labels: Array, rows: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """Return the distinct labels, and how many rows of each every client has, shape (M, labels).
+    """Return the distinct labels, and the number of rows with each of them per client.
 
     Args:
         labels: the labels of all rows, client by client, shape (n,).
         rows: the number of rows of each client, shape (M,).
+
+    Returns:
+        The labels, ascending, shape (labels,), and the counts, shape (M, labels).
     """
     distinct, kinds = np.unique(labels, return_inverse=True)
     owners = np.repeat(np.arange(len(rows)), rows)
@@ -60,10 +63,10 @@ def label_counts(labels: Array, rows: NDArray[np.int64]) -> tuple[Array, NDArray
 
 
 def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
-    """Test whether clients differ in their labels; None where there is nothing to compare.
+    """Test whether clients differ in their labels; None if there is nothing to compare.
 
-    Classes are compared by Pearson's chi-squared test of the table of clients and labels, amounts
-    by that of Kruskal and Wallis.
+    Classes are compared by Pearson's chi-squared test on the table of clients and labels, and real
+    numbers by the test of Kruskal and Wallis.
 
     Args:
         labels: the labels of all rows, client by client, shape (n,).
@@ -85,7 +88,7 @@ def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
 
 
 def size_sentence(rows: NDArray[np.int64]) -> str:
-    """Return how uneven the sizes of clients are.
+    """Return a sentence on how much the sizes of clients differ.
 
     >>> size_sentence(np.array([10, 40]))
     'the largest client has 4 times the rows of the smallest (40 and 10)'

@@ -1,7 +1,7 @@
 """The evaluations of a client's loss, as pure functions of the loss and their arguments.
 
-An evaluator recognises a kernel by identity. So it can compute the work of many clients with the
-same kernel as one product, or by compiled code.
+An evaluator recognises these functions (kernels) by identity. So it can compute the work of many
+clients with the same kernel as one product, or by compiled code.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def minibatch_gradient(loss: LocalLoss, w: Array, drawn: Drawn) -> Array:
 
 
 def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Array:
-    """Return a stochastic gradient at `w` minus that at `old`, same samples, shape (d,)."""
+    """Return a stochastic gradient at `w` minus that at `old`, on the same samples, shape (d,)."""
     return minibatch_gradient(loss, w, drawn) - minibatch_gradient(loss, old, drawn)
 
 
@@ -54,14 +54,14 @@ def sgd_change(
 
 
 def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:
-    """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+    """Return the result of an optimizer's steps from `w`; see `Training.result`."""
     return loss.optimizer_steps(w, drawn, training)
 
 
 def alternating_steps(
     loss: LocalLoss, w: Array, drawn: Minibatches, first: Training, then: Training
 ) -> Array:
-    """Return what the steps of one training, and then those of another, reach from `w`, (d,)."""
+    """Return the model after the steps of one training and then of another, from `w`, (d,)."""
     count = len(first.rates)
     middle = loss.optimizer_steps(w, drawn[:count], first)
     return loss.optimizer_steps(middle, drawn[count:], then)
@@ -70,11 +70,11 @@ def alternating_steps(
 def mixed_steps(
     loss: LocalLoss, both: Array, eta: float, alpha: float, drawn: Minibatches
 ) -> Array:
-    """Return w and v, (2 d,), after steps on f_m(w), and on f_m(alpha v + (1 - alpha) w) in v.
+    """Return w and v, (2 d,), after steps on f_m(w) and, in v, on f_m(alpha v + (1 - alpha) w).
 
     Args:
         loss: f_m.
-        both: w and v at the beginning, one behind the other.
+        both: the initial w and v, concatenated, shape (2 d,).
         eta: the step size.
         alpha: the share of v.
         drawn: the minibatch of each step, for both; None for all rows.
@@ -90,14 +90,14 @@ def mixed_steps(
 def adaptive_mixed_steps(
     loss: LocalLoss, both: Array, eta: float, alpha: float, rate: float, drawn: Minibatches
 ) -> Array:
-    """Return w, v and alpha, (2 d + 1,), after steps of `mixed_steps` that move alpha as well.
+    """Return w, v and alpha, shape (2 d + 1,), after steps of `mixed_steps` that also adapt alpha.
 
     Args:
         loss: f_m.
-        both: w and v at the beginning, one behind the other.
+        both: the initial w and v, concatenated, shape (2 d,).
         eta: the step size of w and v.
-        alpha: the share of v at the beginning.
-        rate: the step size of alpha, which stays within 0 and 1.
+        alpha: the initial share of v.
+        rate: the step size of alpha, which is clipped to [0, 1].
         drawn: the minibatch of each step, for all three; None for all rows.
     """
     w, v = np.split(both, 2)
@@ -113,7 +113,7 @@ def adaptive_mixed_steps(
 
 
 def strong_convexity(loss: LocalLoss) -> Array:
-    """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
+    """Return a lower bound of the strong convexity mu of f_m, shape ()."""
     return np.array(known_strong_convexity(loss))
 
 

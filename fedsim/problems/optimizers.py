@@ -1,4 +1,4 @@
-"""Optimizers of a scenario: all rules, those of PyTorch that are handed over, and training."""
+"""Optimizers of a scenario: fedsim's rules, optimizers passed in from Python, and training."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -57,11 +57,12 @@ class PassedOptimizer(NamedTuple):
     """An optimizer passed in from Python.
 
     Attributes:
-        make: a class of `torch.optim`, or a function like one: of parameters, `lr` and `options`.
+        make: a class of `torch.optim`, or a function with the same arguments: parameters, `lr` and
+            `options`.
         options: further arguments by name.
-        schedule: a function of the optimizer that returns a `torch.optim.lr_scheduler`; None for
-            none.
-        by: whether that takes a step after each local step, or between rounds.
+        schedule: a function that maps the optimizer to a `torch.optim.lr_scheduler`; None for no
+            schedule.
+        by: whether the schedule takes a step after each local step, or between rounds.
     """
 
     make: Callable[..., Any]
@@ -70,12 +71,12 @@ class PassedOptimizer(NamedTuple):
     by: Literal["round", "step"] = "step"
 
     def of(self, parameters: Sequence[Any], eta: float) -> Any:
-        """Return an optimizer of parameters of PyTorch, of the step size eta."""
+        """Return an optimizer for parameters of PyTorch, with the step size eta."""
         return self.make(parameters, lr=eta, **self.options)
 
 
 class HeldOptimizer(Holding, Optimizer):
-    """An optimizer of another library, passed in from Python: what a trial has found."""
+    """An optimizer of another library, passed in from Python, with the findings of a trial."""
 
     whole: ClassVar[bool] = True
 
@@ -90,12 +91,12 @@ class HeldOptimizer(Holding, Optimizer):
 
     @property
     def moments(self) -> int:
-        """As found in a trial."""
+        """The number found in a trial."""
         return self.vectors
 
     @property
     def operations(self) -> float:
-        """As found in a trial, or as given."""
+        """The number found in a trial, or stated by the user."""
         return self.charged
 
 
@@ -107,7 +108,7 @@ class GivenOptimizer(HeldOptimizer):
 
     @property
     def passed(self) -> PassedOptimizer:
-        """What was passed.
+        """The optimizer as passed in.
 
         Raises:
             DataError: this process does not have it.
@@ -128,7 +129,7 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
     _parts: tuple[ModelPart, ...] = PrivateAttr(default=())
 
     def within(self, precision: Precision) -> Self:
-        """Return the optimizer in the type of the problem, unless it has one of its own."""
+        """Return the optimizer in the number type of the problem, unless it has its own."""
         return self.model_copy(update={"numbers": self.numbers or precision})
 
     def fit(self, parts: Sequence[ModelPart]) -> Self:
@@ -141,11 +142,11 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
 
     @property
     def operations(self) -> float:
-        """As found in a trial, or as given, beside those of decay."""
+        """The number found in a trial, or stated by the user, plus those of weight decay."""
         return super().operations + self._decay_operations
 
     def begin(self, w: Vector) -> OptimizerState:
-        """Return the state of optax; see `VectorOptimizer.begin`."""
+        """Return the initial state of optax; see `VectorOptimizer.begin`."""
         return OptimizerState([like(w, moment) for moment in self._steps.begin(numpy_of(w))])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
@@ -166,35 +167,36 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
 OPTIMIZERS: Registry[Optimizer] = Registry(
     "optimizer", (SGD, Adam, AdamW, Yogi, Adagrad, Muon, GivenOptimizer, GivenTransformation)
 )
-"""Every optimizer that a scenario can name."""
+"""The optimizers that a scenario can name."""
 
 AnyOptimizer = Given[Annotated[Optimizer, OneOf(OPTIMIZERS)] | None, Optimizer | Block | None]
 """A field for an optimizer; None for plain gradient steps."""
 
 COMPILED: frozenset[type[Optimizer]] = frozenset({SGD, Adam, AdamW, Yogi, Adagrad})
-"""The rules that compiled kernels have, where they have a loss; of subclasses they know nothing."""
+"""The rules that compiled kernels implement, for losses with a kernel; exact classes only."""
 
 ROUNDING = 1e-6
-"""What `clip` adds to a norm, as `torch.nn.utils.clip_grad_norm_` does."""
+"""Added to a norm by `clip`, as in `torch.nn.utils.clip_grad_norm_`."""
 
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges of coordinates, from the first one to before the last one."""
+"""Half-open ranges of coordinates."""
 
 
 class Training(NamedTuple):
-    """How a client moves its model by gradients.
+    """How a client changes its model by gradients.
 
     Attributes:
         optimizer: the rule.
         rates: the step size of each step.
         clip: the largest norm of a gradient; None for no limit.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
-        state: of the optimizer from an earlier round, see `join_state`; None for a new one.
-        kept: whether the result has the state behind the model, see `join_state`.
-        rounds: before this one, for the schedule of an optimizer that was passed in.
-        anchor: a, where the pull is that of mu/2 |. - a|^2, shape (d,); None for the first model.
-        moved: the ranges of coordinates that steps move; None for all of them.
+        state: the optimizer's state from an earlier round, see `join_state`; None for a new one.
+        kept: whether the result has the state after the model, see `join_state`.
+        rounds: the number of earlier rounds, for the schedule of an optimizer passed in from
+            Python.
+        anchor: a, for a pull of mu/2 |. - a|^2, shape (d,); None for the initial model.
+        moved: the ranges of coordinates that steps change; None for all of them.
     """
 
     optimizer: Optimizer
@@ -209,7 +211,7 @@ class Training(NamedTuple):
 
     @property
     def operations(self) -> float:
-        """Operations a value of the model and step, beyond the gradient's."""
+        """Operations per value of the model and step, besides those of the gradient."""
         clipped = 0.0 if self.clip is None else 3.0
         return self.optimizer.operations + clipped
 
@@ -218,14 +220,14 @@ class Training(NamedTuple):
         """The optimizer.
 
         Raises:
-            TypeError: it is one of PyTorch, which takes parameters of a module only.
+            TypeError: it is an optimizer of PyTorch, which needs the parameters of a module.
         """
         if not isinstance(self.optimizer, VectorOptimizer):
             raise TypeError(f"the optimizer {self.optimizer.kind} takes no vectors")
         return self.optimizer
 
     def begin(self, w: Vector) -> OptimizerState:
-        """Return the state to begin with, for a model of shape (d,)."""
+        """Return the initial state for a model of shape (d,)."""
         w = self.pick(w)
         if self.state is None:
             return self.rule.begin(w)
@@ -233,14 +235,14 @@ class Training(NamedTuple):
         return OptimizerState([like(w, part) for part in parts], int(self.state[0]))
 
     def limit(self, g: Vector) -> Vector:
-        """Return a gradient of norm `clip` at most; of several, shape (clients, d), each."""
+        """Return a gradient whose norm is at most `clip`; for several, shape (clients, d), each."""
         if self.clip is None:
             return g
         norms = (g * g).sum(axis=-1, keepdims=True) ** 0.5
         return g * (self.clip / (norms + ROUNDING)).clip(max=1.0)
 
     def pick(self, v: Vector) -> Vector:
-        """Return the coordinates that steps move, of a vector of shape (d,); itself if it is all.
+        """Return the coordinates of a vector, shape (d,), that steps change; itself if all do.
 
         >>> Training(SGD(), (), moved=((0, 1), (3, 5))).pick(np.arange(5.0))
         array([0., 3., 4.])
@@ -251,7 +253,7 @@ class Training(NamedTuple):
         return np.concatenate([np.arange(start, stop) for start, stop in moved])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
-        """Take a step on the coordinates that are moved; see `VectorOptimizer.step`."""
+        """Take a step on the coordinates that may change; see `VectorOptimizer.step`."""
         if self.moved is None:
             self.rule.step(w, self.limit(g), eta, state)
             return
@@ -261,33 +263,33 @@ class Training(NamedTuple):
         w[places] = part
 
     def among(self, trained: int) -> "Training":
-        """Return the same steps on the first `trained` coordinates: the others have no gradient."""
+        """Return the same steps on the first `trained` coordinates; the others have no gradient."""
         ranges = [(start, min(stop, trained)) for start, stop in self.moved or ()]
         return self._replace(moved=tuple(bounds for bounds in ranges if bounds[0] < bounds[1]))
 
     @property
     def alone(self) -> bool:
-        """Whether its steps cannot be taken together with those of other clients."""
+        """Whether its steps cannot be computed together with those of other clients."""
         return self.optimizer.whole or self.anchor is not None or self.moved is not None
 
     @property
     def compilable(self) -> bool:
-        """Whether its steps move the whole model number by number, by a rule of `COMPILED`."""
+        """Whether a rule in `COMPILED` changes each number of the whole model independently."""
         return type(self.optimizer) in COMPILED and self.moved is None
 
     @property
     def own(self) -> bool:
-        """Whether it has vectors of one client: a state that is kept, or the model of its pull."""
+        """Whether it has vectors of a single client: a state, or the model of its pull."""
         return self.kept or self.state is not None or self.anchor is not None
 
     @property
     def batched(self) -> Hashable:
-        """Equal for trainings whose steps can be taken together: all but the moments."""
+        """A key that is equal if steps can be computed together: everything except the moments."""
         steps = None if self.state is None else float(self.state[0])
         return self._replace(state=None), steps
 
     def result(self, w: Array, state: OptimizerState) -> Array:
-        """Return the model, shape (d,); with the state behind it if that is kept."""
+        """Return the model, shape (d,), followed by the state if it is kept."""
         return join_state(w, state) if self.kept else w
 
 
@@ -303,15 +305,15 @@ def join_state(w: Array, state: OptimizerState) -> Array:
 
 
 def pack_state(state: Array) -> Array:
-    """Return a state of `join_state` for a client's memory: in float32 where that is exact.
+    """Return a state from `join_state` for a client's memory, in float32 if that is exact.
 
-    It is where PyTorch trains in float32, and then takes half the memory. No bit of later steps
-    depends on it.
+    It is exact if PyTorch trains in float32, and then takes half the memory. It does not affect any
+    bit of later steps.
 
     >>> pack_state(np.array([3.0, 0.5])).dtype, pack_state(np.array([3.0, 0.1])).dtype
     (dtype('float32'), dtype('float64'))
     """
     with np.errstate(over="ignore"):
         narrow: Any = state.astype(np.float32)
-    kept: Array = narrow if np.array_equal(narrow, state) else state.copy()  # frees the model
+    kept: Array = narrow if np.array_equal(narrow, state) else state.copy()  # releases the model
     return kept

@@ -27,7 +27,7 @@ from fedsim.problems.samples import (
 class LossOracle:
     """A client's loss, whose evaluations are described as work with a cost.
 
-    A gradient costs the loss's operations for its rows; a value costs half of that.
+    A gradient costs the loss's operations on its rows; a value costs half of that.
 
     Args:
         loss: the loss of the client, as a function of the coefficients of the bases.
@@ -35,14 +35,14 @@ class LossOracle:
         bases: see `fedsim.core.ports.Work`.
         forming: operations that built the loss, charged to its first work.
         draw: the function that draws minibatches.
-        losses: of all clients, from which this loss is looked up for each use, so that memory is
-            not held for every client; without them the oracle stores it.
+        losses: the losses of all clients. This loss is then looked up there for each use, so that
+            it takes no memory per client; otherwise the oracle stores it.
         weight: the weight of the loss in the objective.
 
     Attributes:
         rows: the number of samples, n_m.
         weight: the weight of the loss in the objective.
-        random: whether stochastic gradients draw more than their samples, as by dropout.
+        random: whether stochastic gradients draw more than their samples, for example by dropout.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class LossOracle:
         return self._work(kernels.gradient, (w,), self._operations, float(self.rows))
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
-        """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
+        """Describe a stochastic gradient at `w`, with samples drawn without replacement."""
         drawn = self._draw_one(batch, rng)
         if drawn is None:
             return self.gradient(w)
@@ -102,18 +102,20 @@ class LossOracle:
     def minibatch_change(
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
-        """Describe a stochastic gradient at `w` minus that at `old` on the same samples."""
+        """Describe a stochastic gradient at `w` minus that at `old`, on the same samples."""
         drawn, rows = self._draw_one(batch, rng), self.rows
         count = rows if drawn is None else len(drawn)
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
     def _draw_one(self, batch: int | None, rng: np.random.Generator) -> Drawn:
-        """Draw a minibatch; None for all samples, where training computes as evaluation does.
+        """Draw a minibatch; None for all samples, if training and evaluation compute the same.
 
-        Under dropout or batch normalisation it does not: then the indices of all samples are given.
+        With dropout or batch normalisation they do not. Then the indices of all samples are
+        returned.
         """
         drawn: Drawn = self.draws(1, batch, rng)[0]
+        # Under dropout, a training step on all rows differs from the gradient of the loss.
         if drawn is None and self._noisy:
             return np.arange(self.rows)
         return drawn
@@ -121,7 +123,7 @@ class LossOracle:
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
         """Draw minibatches, each without replacement; None stands for all samples.
 
-        Where steps draw more than their samples, each minibatch has a seed for that.
+        If steps draw more than their samples, each minibatch contains a seed for that.
         """
         if batch is None or batch >= self.rows:
             return self._seeded((None,) * count, rng)
@@ -131,7 +133,7 @@ class LossOracle:
         return seeded(drawn, self.rows, rng) if self.random else drawn
 
     def draw_later(self) -> None:
-        """Let minibatches of steps be drawn as the work is evaluated: see `later_draws`."""
+        """Draw the minibatches of steps when the work is evaluated; see `later_draws`."""
         self._later = True
 
     def later_draws(
@@ -144,7 +146,7 @@ class LossOracle:
     def passes(
         self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
     ) -> Minibatches:
-        """Draw minibatches of reshuffled passes, as `draws` does; None stands for all samples."""
+        """Draw minibatches of reshuffled passes, like `draws`; None stands for all samples."""
         if batch is None or batch >= self.rows:
             return self._seeded((None,) * count, rng)
         drawn = shuffled_passes(rng, self.rows, batch, count, drop_last=drop_last)
@@ -161,16 +163,16 @@ class LossOracle:
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
-        Operations not charged yet are divided equally among the pieces, and so are the samples of
-        minibatches that differ in size.
+        Operations that are not charged yet are divided equally among the pieces, and so are the
+        samples of minibatches of different size.
         """
         kernel = kernels.sgd_change if change else kernels.sgd_steps
         return self._steps(kernel, (w, eta, drawn, pull), drawn)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Work:
-        """Describe the steps of an optimizer from `w`, charged as those of `sgd_steps`.
+        """Describe the steps of an optimizer from `w`, charged like those of `sgd_steps`.
 
-        Each piece also costs the operations of the optimizer on the model.
+        Each piece additionally costs the operations of the optimizer on the model.
         """
         work = self._steps(kernels.optimizer_steps, (w, drawn, training), drawn)
         return work.plus(training.operations * w.size)
@@ -178,17 +180,18 @@ class LossOracle:
     def _steps(
         self, kernel: Callable[..., Array], arguments: tuple[Any, ...], drawn: Minibatches
     ) -> Work:
-        """Return work of a piece for each minibatch."""
+        """Return work with one piece per minibatch."""
         count = _mean_size(drawn, self.rows)
         pieces = len(drawn)
         operations = count / self.rows * self._operations
         if self._forming:
+            # The one-off cost is charged once, spread over the pieces of this work.
             operations += self._forming / pieces
             self._forming = 0.0
         return Work(kernel, self._client, arguments, operations, count, self._bases, pieces)
 
     def strong_convexity(self) -> Work:
-        """Describe the evaluation of a mu for which f_m is mu-strongly convex, shape ()."""
+        """Describe the evaluation of a lower bound of the strong convexity of f_m, shape ()."""
         return self._work(kernels.strong_convexity, (), strong_convexity_operations(self._loss))
 
     def value(self, w: Array) -> Work:
@@ -226,7 +229,7 @@ class LossOracle:
         operations: float,
         samples: float = 0.0,
     ) -> Work:
-        """Return work on this loss, including the operations not charged yet."""
+        """Return work on this loss, including operations that are not charged yet."""
         if self._forming:
             operations += self._forming
             self._forming = 0.0
@@ -234,8 +237,8 @@ class LossOracle:
 
 
 def _mean_size(drawn: Minibatches, rows: int) -> float:
-    """Return the mean number of samples of minibatches; None stands for all `rows`."""
-    if type(drawn) is not tuple and isinstance(drawn, LaterDraws):  # a sequence: slow to ask
+    """Return the mean number of samples in minibatches; None stands for all `rows`."""
+    if type(drawn) is not tuple and isinstance(drawn, LaterDraws):  # `isinstance` is slow here
         return float(drawn.batch)
     first, last = drawn[0], drawn[-1]
     if first is None or last is None:
@@ -248,7 +251,7 @@ def _mean_size(drawn: Minibatches, rows: int) -> float:
 def oracles(
     losses: Sequence[LocalLoss], draw: Draw = draw_minibatches, weights: Array | None = None
 ) -> Sequence[LossOracle]:
-    """Return the oracles of all clients, in fleet order.
+    """Return the oracles of all clients, in the order of the fleet.
 
     Args:
         losses: the losses of the clients.

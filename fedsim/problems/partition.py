@@ -22,32 +22,31 @@ from fedsim.problems.samples import Block, Features, Samples
 Indices = NDArray[np.intp]
 
 Transform = Callable[[Features], Features]
-"""A row-wise transformation of features."""
+"""A transformation of features, row by row."""
 
 _DOUBLE = np.dtype(np.float64)
 
 _AT_ONCE = 2**20
-"""The number of values transformed together."""
+"""The number of values that are transformed together."""
 
 
 class Cuts:
-    """Where rows in some order are cut into the consecutive ones of each client.
+    """The division of ordered rows into a consecutive block per client.
 
     Args:
         sizes: the number of rows of each client, shape (M,).
 
     Attributes:
-        sizes: the same, one number in memory where all are equal.
-        total: the number of all these rows.
+        sizes: the same; a single number in memory if all are equal.
+        total: the number of all rows.
     """
-
-    # Of equal parts no place is stored: of ten million clients they would take 40 MB or more.
 
     def __init__(self, sizes: NDArray[np.int64]) -> None:
         self.sizes: NDArray[np.int64] = one_if_equal(sizes)
         equal = is_one(self.sizes)
         self.total = len(sizes) * int(self.sizes[0]) if equal else int(sizes.sum())
         kind = np.int32 if self.total < 2**31 else np.int64
+        # Positions are not stored if all blocks are equal: for ten million clients they take 40 MB.
         self._ends: NDArray[np.signedinteger[Any]] | None = (
             None if equal else np.cumsum(sizes, dtype=kind)
         )
@@ -56,13 +55,13 @@ class Cuts:
         return len(self.sizes)
 
     def begins(self, clients: NDArray[np.intp]) -> NDArray[np.signedinteger[Any]]:
-        """Return the place of the first row of each of some clients, shape (n,)."""
+        """Return the index of the first row of each of some clients, shape (n,)."""
         if self._ends is None:
             return np.asarray(clients * self.sizes[0])
         return np.asarray(self._ends[clients] - self.sizes[clients])
 
     def of(self, client: int) -> slice:
-        """Return the places of a client's rows."""
+        """Return the slice of a client's rows."""
         rows = int(self.sizes[client])
         end = (client + 1) * rows if self._ends is None else int(self._ends[client])
         return slice(end - rows, end)
@@ -73,12 +72,13 @@ class Partition(Sequence[Samples]):
 
     Args:
         samples: the samples of all clients, client by client; their features are an array.
-        cuts: which rows are whose.
+        cuts: the division of rows among clients.
 
     Attributes:
         cuts: the same.
         rows: the number of rows of each client, shape (M,).
-        X, y: the features and the labels of all rows, client by client.
+        X: the features of all rows, client by client.
+        y: the labels of all rows, client by client.
     """
 
     def __init__(self, samples: Samples, cuts: Cuts) -> None:
@@ -111,7 +111,7 @@ class Partition(Sequence[Samples]):
 
     @cached_property
     def alike(self) -> list[tuple[int, NDArray[np.intp] | range]]:
-        """The numbers of rows that clients have, ascending, and which clients have so many."""
+        """Pairs of a number of rows, ascending, and the clients that have this number."""
         sizes = self.rows
         if is_one(sizes):
             return [(int(sizes[0]), range(len(sizes)))]
@@ -121,22 +121,23 @@ class Partition(Sequence[Samples]):
         """Return the rows of some clients in a table, shape (clients, rows, ...).
 
         Args:
-            table: with a row for each row of all clients; for consecutive clients the result is a
-                view.
+            table: has a row for each row of all clients. The result is a view for consecutive
+                clients.
             whose: the clients, ascending.
             rows: the number of rows of each of them.
         """
         begins = self.cuts.begins(whose)
         first, last = int(begins[0]), int(begins[-1]) + rows
+        # Rows of consecutive clients are a view, without a copy.
         if last - first == rows * len(whose):
             return table[first:last].reshape(len(whose), rows, *table.shape[1:])
-        found: Array = table[begins[:, None] + np.arange(rows)]
-        return found
+        stacked: Array = table[begins[:, None] + np.arange(rows)]
+        return stacked
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of each client's samples in turn, without creating the samples.
 
-        Those of neighbours with equally many rows, where these are few, come as one.
+        The blocks of neighbours with equally many, few rows are joined.
         """
         d = self.features
         X = np.ascontiguousarray(self.X).reshape(-1).view(np.uint8)
@@ -154,21 +155,22 @@ class Partition(Sequence[Samples]):
                 if count == 1:
                     yield from (head, X[part].data, y[labels].data)
                     continue
+                # Digests take long for many short blocks, so several clients share a block.
                 parts = X[part].reshape(count, -1), y[labels].reshape(count, -1)
                 heads = np.broadcast_to(np.frombuffer(head, np.uint8), (count, len(head)))
                 yield np.concatenate([heads, *parts], axis=1).reshape(-1).data
 
     def _changes(self) -> list[int]:
-        """Return the clients that have another number of rows than the one before."""
+        """Return the clients whose number of rows differs from that of the previous client."""
         return [] if is_one(self.rows) else (np.flatnonzero(np.diff(self.rows)) + 1).tolist()
 
 
 class RowRuns(Sequence[Indices]):
-    """The rows of each client, consecutive ones of an order; each is cut out as it is looked up.
+    """The rows of each client, as consecutive parts of an order; created on access.
 
     Args:
-        order: the order of all rows; a range where these are consecutive.
-        cuts: which are whose; the rest is dropped.
+        order: the order of all rows; a range if they are consecutive.
+        cuts: the division among clients; further rows are dropped.
     """
 
     def __init__(self, order: Indices | range, cuts: Cuts) -> None:
@@ -207,13 +209,13 @@ def partition(
 ) -> Sequence[Samples]:
     """Return the samples of each client.
 
-    Sparse rows are copied for each client, as they cannot be views of others.
+    Sparse rows are copied for each client, since they cannot be views.
 
     Args:
         samples: the samples of all clients.
         rows: the indices of each client's rows, in its order.
-        treat: preprocessing still to be applied to the features, row by row.
-        kind: the number type of the features afterwards.
+        treat: preprocessing to apply to the features, row by row; None for none.
+        kind: the number type of the resulting features.
     """
     if not rows or not isinstance(samples.X, np.ndarray):
         whole = preprocess_samples(samples, treat, kind)
@@ -226,6 +228,7 @@ def partition(
         order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
         return Partition(samples.take(order), cuts)
+    # Labels and clients are ordered here; the features follow in blocks, to save memory.
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
     held = _gather_rows(samples.X, order, treat, kind)
@@ -235,10 +238,10 @@ def partition(
 def preprocess_samples(
     samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE
 ) -> Samples:
-    """Return samples with preprocessed features of the given type.
+    """Return samples with preprocessed features of a number type.
 
     Raises:
-        DataError: some values exceed the range of the type.
+        DataError: a value exceeds the range of the type.
     """
     if treat is None:
         return replace(samples, X=_convert(samples.X, kind))
@@ -249,10 +252,10 @@ def preprocess_samples(
 
 
 def _convert(X: Features, kind: np.dtype[Any]) -> Features:
-    """Return features converted to a type whose range holds all of them.
+    """Return features converted to a number type.
 
     Raises:
-        DataError: some are too large for float32.
+        DataError: a value is too large for float32.
     """
     with np.errstate(over="ignore"):
         return _in_range(X.astype(kind, copy=False))
@@ -271,10 +274,10 @@ def _in_range(X: Features) -> Features:
 def _gather_rows(
     X: Array, order: Indices | range, treat: Transform | None, kind: np.dtype[Any]
 ) -> Array:
-    """Return rows in an order, transformed and converted in blocks, to limit memory in float64.
+    """Return rows in an order, transformed and converted in blocks to save memory in float64.
 
     Raises:
-        DataError: some values exceed the range of the type.
+        DataError: a value exceeds the range of the type.
     """
     width = X.shape[1] if treat is None else treat(X[np.asarray(order[:1])]).shape[1]
     held: Array = np.empty((len(order), width), kind)
@@ -300,7 +303,7 @@ def labels(parts: Sequence[Samples]) -> Array:
 
 
 def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
-    """Yield the blocks that identify the samples of all clients, for a digest."""
+    """Yield the bytes that identify the samples of all clients, for a digest."""
     if isinstance(parts, Partition):
         yield from parts.blocks()
         return
@@ -316,13 +319,13 @@ def stacked_features(parts: Sequence[Samples]) -> Features:
     return vstack([csr_array(X) for X in wide], format="csr")
 
 
-# The user's cache: downloads and reference optima.
+# The user's cache, of downloads and reference optima.
 
 CACHE_VARIABLE = "FEDSIM_CACHE"
 """The environment variable that overrides the folder of the cache."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache; it need not exist yet."""
+    """Return the folder of the cache, which may not exist yet."""
     folder = os.environ.get(CACHE_VARIABLE)
     return Path(folder) if folder else Path(platformdirs.user_cache_dir("fedsim"))

@@ -1,8 +1,8 @@
 """The named parts of a model, and which of them stay with the clients.
 
-A model is one vector, shape (d,); a network's is its parameters, one after the other, by the names
-that PyTorch gives them. Patterns of names select the parts that stay local, by the rules of
-`fnmatch`: `*` stands for any characters.
+A model is one vector, shape (d,). That of a network consists of its parameters, one after the
+other, with the names that PyTorch gives them. Patterns of names select the parts that stay local,
+by the rules of `fnmatch`: `*` matches any characters.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array
 
 _NAMED = 12
-"""The largest number of names in an error."""
+"""The largest number of names listed in an error."""
 
 
 class ModelPart(NamedTuple):
     """A part of the flat model.
 
     Attributes:
-        name: such as "head.weight".
-        start: index of its first number.
-        stop: index after its last number.
-        shape: the shape of the part.
+        name: its name, such as "head.weight".
+        start: the index of its first number.
+        stop: the index after its last number.
+        shape: its shape.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ModelPart(NamedTuple):
 
 
 def parts_of(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[ModelPart, ...]:
-    """Return parts that follow each other.
+    """Return parts that follow each other in the flat model.
 
     >>> parts_of(["weight", "bias"], [(2, 3), (3,)])[1]
     ModelPart(name='bias', start=6, stop=9, shape=(3,))
@@ -51,11 +51,11 @@ def parts_of(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[M
 
 
 class LocalParts:
-    """The division of a model into what is sent and what stays with its client.
+    """The division of a model into parts that are sent and parts that stay with their client.
 
     Args:
         parts: the parts of the model, in order.
-        local: the names of those that stay.
+        local: the names of the parts that stay.
     """
 
     def __init__(self, parts: Sequence[ModelPart], local: frozenset[str]) -> None:
@@ -63,12 +63,12 @@ class LocalParts:
 
     @cached_property
     def local(self) -> NDArray[np.intp]:
-        """The indices of what stays, shape (own,)."""
+        """The indices of the local values, shape (own,)."""
         return self._indices(kept=True)
 
     @cached_property
     def shared(self) -> NDArray[np.intp]:
-        """The indices of what is sent, shape (sent,)."""
+        """The indices of the sent values, shape (sent,)."""
         return self._indices(kept=False)
 
     def _indices(self, *, kept: bool) -> NDArray[np.intp]:
@@ -82,24 +82,24 @@ class LocalParts:
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the parts that are sent, in order."""
+        """The shapes of the sent parts, in order."""
         return tuple(part.shape for part in self.parts if part.name not in self.names)
 
     @property
     def sent(self) -> tuple[ModelPart, ...]:
-        """The parts that are sent, one after the other."""
+        """The sent parts, one after the other."""
         names = [part.name for part in self.parts if part.name not in self.names]
         return parts_of(names, self.layers)
 
     def join(self, shared: Array, own: Array) -> Array:
-        """Return the model, shape (d,), of what is sent, (sent,), and what stays, (own,)."""
+        """Return the model, shape (d,), from sent values, (sent,), and local values, (own,)."""
         w = np.empty(self.dimension)
         w[self.shared], w[self.local] = shared, own
         return w
 
     @property
     def description(self) -> str:
-        """What is sent and what stays, for `fedsim check`."""
+        """A sentence on what is sent and what stays, for `fedsim check`."""
         names = [part.name for part in self.parts if part.name in self.names]
         listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         return (
@@ -109,10 +109,10 @@ class LocalParts:
 
 
 def local_parts(patterns: Sequence[str], parts: Sequence[ModelPart]) -> LocalParts | None:
-    """Return the division of a model by the patterns of names that stay local; None without any.
+    """Return the division of a model by patterns of names that stay local; None without patterns.
 
     Raises:
-        ParameterError: a pattern is the name of no part, or nothing would be sent.
+        ParameterError: a pattern matches no part, or nothing would be sent.
     """
     if not patterns:
         return None

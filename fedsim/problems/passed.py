@@ -1,16 +1,17 @@
-"""Functions of JAX, as they are passed in from Python."""
+"""JAX functions, as they are passed in from Python."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
 class PassedFunctions(NamedTuple):
-    """Functions of JAX that were passed in from Python.
+    """JAX functions passed in from Python.
 
     Attributes:
-        init: a function of a random key; it returns the initial parameters, a tree of arrays.
-        apply: a function of parameters and inputs (b, ...); it returns outputs (b, C) or (b,).
-        loss: of outputs and targets, each row's, shape (b,); None for that of the criterion.
+        init: maps a random key to the initial parameters, a tree of arrays.
+        apply: maps parameters and inputs (b, ...) to outputs (b, C) or (b,).
+        loss: maps outputs and targets to the loss of each row, shape (b,); None for the
+            criterion's.
     """
 
     init: Callable[[Any], Any]

@@ -32,21 +32,25 @@ from fedsim.problems.samples import Draw, Samples
 from fedsim.problems.tables.fit_exchange import FitExchange
 
 Weighting = Literal["rows", "equal", "sum"]
-"""The weights w_m of the objective F = sum_m w_m f_m: n_m/n, the share of all rows that client m
-has; 1/M, equal ones; or 1, the plain sum."""
+"""The weights w_m of the objective F = sum_m w_m f_m.
+
+- "rows": n_m/n, client m's share of all rows.
+- "equal": 1/M.
+- "sum": 1, the plain sum.
+"""
 
 
 _AT_ONCE = 2**16
-"""So many terms of a sum are Python's numbers at once."""
+"""The number of terms of a sum that are Python numbers at the same time."""
 
 
 def usual_weighting(loss: Loss) -> Weighting:
-    """Return the weights with which F is the loss of all rows together, pooled at one place."""
+    """Return the weighting under which F is the loss of all rows pooled in one place."""
     return "sum" if loss.scale in ("sum", "share") else "rows"
 
 
 def client_shares(rows: NDArray[np.int64], weighting: Weighting) -> Array:
-    """Return p_m, the clients' weights over their sum, shape (M,).
+    """Return p_m, the clients' weights divided by their sum, shape (M,).
 
     Args:
         rows: the clients' numbers of rows, shape (M,).
@@ -62,16 +66,17 @@ class Problem:
 
     Attributes:
         loss: shared by all clients.
-        losses: f_m of each client, M of them; of a large fleet, each built when it is looked up.
-        fingerprint: SHA-256 of the loss, of all clients' samples and of those to test on, in
-            hexadecimal; of code that was handed over in Python, it shows only that there is some.
+        losses: f_m of each client, M of them. In a large fleet, each is built when it is looked up.
+        fingerprint: SHA-256 of the loss, of all clients' samples and of the test rows, in
+            hexadecimal. Python code that was passed in enters it only as a mark that there is some.
         truth: the model planted in the data by a generator, if any.
         penalty: the term h beside the losses.
         samples: the samples of each client, as passed.
         test: rows that no client has, if any.
         weighting: the rule of the clients' weights w_m in the objective F = sum_m w_m f_m.
         naming: the names of clients and labels, if the data has names.
-        fit_exchange: the messages that fit preprocessing before the method's, if they are charged.
+        fit_exchange: the messages that fit the preprocessing before the method starts, if they are
+            charged.
         unassigned: the number of rows that the split assigns to no client, not even for testing.
     """
 
@@ -103,12 +108,13 @@ class Problem:
             samples: the samples of each client.
             penalty: the term h beside the losses; none by default.
             test: rows that no client has.
-            weighting: of the objective; by default that of the pooled one, see `usual_weighting`.
+            weighting: of the objective. By default, F is the loss of the pooled rows, see
+                `usual_weighting`.
 
         Raises:
-            DataError: there is no client, a client has no row, clients differ in the number
-                of features, the loss cannot be used with the labels, or the penalty with the
-                shape of the model.
+            DataError: there is no client, a client has no row, clients differ in the number of
+                features, the loss cannot be used with the labels, or the penalty cannot be used
+                with the shape of the model.
         """
         _check(samples)
         losses = ClientLosses.join(loss, samples, loss.encode(labels(samples)))
@@ -122,7 +128,7 @@ class Problem:
 
     @cached_property
     def has_code(self) -> bool:
-        """Whether its loss or penalty is code handed over in Python, unknown to another call."""
+        """Whether the loss or penalty is Python code passed in, unknown to other processes."""
         return bool(code_in([self.loss, self.penalty]))
 
     @property
@@ -157,7 +163,7 @@ class Problem:
 
     @cached_property
     def weights(self) -> Array:
-        """p_m, the clients' weights over their sum, shape (M,): shares of the rows, or 1/M."""
+        """p_m, the clients' weights over their sum, shape (M,): shares of all rows, or 1/M."""
         return client_shares(self.rows, self.weighting)
 
     @cached_property
@@ -167,7 +173,7 @@ class Problem:
 
     @property
     def total_weight(self) -> float:
-        """W, the sum of the w_m: the weighted mean of the clients' losses is their part of F/W."""
+        """W, the sum of the w_m. The clients' part of F/W is the weighted mean of their losses."""
         return float(len(self.losses)) if self.weighting == "sum" else 1.0
 
     @cached_property
@@ -208,7 +214,8 @@ class Problem:
 
         Args:
             draw: draws their minibatches.
-            among_peers: whether their weights are those of nodes.
+            among_peers: whether the weights are those of a method without a server,
+                `node_coefficients`.
         """
         weights = self.node_coefficients if among_peers else self.coefficients
         return oracles(self.losses, draw, weights)
@@ -233,13 +240,16 @@ class Problem:
         return ()
 
     def with_losses(self, losses: Sequence[LocalLoss]) -> Self:
-        """Return the same problem with other objects for its losses; they share the weights."""
+        """Return the same problem with other objects for its losses.
+
+        Both problems share the weights.
+        """
         problem = replace(self, losses=losses)
         vars(problem)["weights"] = self.weights  # of many clients, a second array takes memory
         return problem
 
     def remembering(self) -> Self:
-        """Return the same problem with evaluation caches, for value and derivatives at a model."""
+        """Return the same problem with caches of the losses' values and derivatives at a model."""
         return replace(self, losses=ClientLosses.of(self.losses).remembering())
 
     def initial(self, rng: np.random.Generator) -> Array:
@@ -247,10 +257,7 @@ class Problem:
         return self.losses[0].initial(rng)
 
     def value(self, w: Array) -> float:
-        """Return the objective at `w`, penalty included.
-
-        It is infinite where the sum overflows.
-        """
+        """Return the objective at `w`, penalty included; infinity if the sum overflows."""
         return self.smooth_value(w) + self.regulariser.value(w)
 
     def smooth_value(self, w: Array) -> float:
@@ -269,7 +276,7 @@ class Problem:
     def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient at `w` of the objective without its penalty, shape (d,).
 
-        It is summed in client order.
+        The clients' gradients are summed in client order.
         """
         total = np.zeros(self.dimension)
         for c, loss in zip(self.coefficients, self.losses, strict=True):
@@ -277,7 +284,7 @@ class Problem:
         return total
 
     def hessian(self, w: Array) -> Array:
-        """Return the Hessian at `w` of the objective's smooth part, shape (d, d).
+        """Return the Hessian at `w` of the objective without its penalty, shape (d, d).
 
         Raises:
             DataError: the loss does not provide one.
@@ -288,12 +295,12 @@ class Problem:
         return total
 
     def smoothness(self) -> float:
-        """Return L, the smoothness constant of the objective's smooth part.
+        """Return L, the smoothness constant of the objective without its penalty.
 
-        It is the constant of all rows together, so it may be much smaller than the sum of the L_m.
+        It is the constant of the sum itself, which may be much smaller than the sum of the L_m.
 
         Raises:
-            DataError: the loss has none, for not being convex.
+            DataError: the loss has none, since it is not convex.
         """
         majorants = [loss.majorant for loss in self.losses]
         shares = self.coefficients
@@ -306,13 +313,13 @@ class Problem:
         """The smoothness constants L_m of the clients' losses, shape (M,).
 
         Raises:
-            DataError: the loss has none, for not being convex.
+            DataError: the loss has none, since it is not convex.
         """
         return np.array([loss.smoothness for loss in self.losses])
 
 
 def _terms(values: Array, weights: Array | None) -> Iterator[float]:
-    """Yield the terms of a sum, with weights if any; those of many clients are no list at once."""
+    """Yield the terms of a sum, weighted if there are weights; only a block is a list at a time."""
     for begin in range(0, len(values), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
         yield from (values[part] if weights is None else weights[part] * values[part]).tolist()
@@ -342,7 +349,7 @@ def _fingerprint(
     test: Samples | None,
     weighting: Weighting,
 ) -> str:
-    """Return a hash of a problem: of its values, and of the texts of plugins."""
+    """Return a hash of a problem: of its values, and of the source text of plugins."""
     digest = hashlib.sha256(without_keys(loss.model_dump_json()).encode())
     if not isinstance(penalty, NoPenalty):
         digest.update(penalty.model_dump_json().encode())
@@ -354,7 +361,7 @@ def _fingerprint(
         digest.update(b" test ")
         for block in test.blocks():
             digest.update(block)
-    if weighting != "rows":  # as in hashes of before there were others
+    if weighting != "rows":  # older hashes, all of "rows", stay valid
         digest.update(f" weights {weighting}".encode())
     return digest.hexdigest()
 
@@ -401,27 +408,29 @@ class NormalStart(Start):
 
 
 STARTS: Registry[Start] = Registry("start", (OwnStart, NormalStart), Start)
-"""Every start that a scenario can name."""
+"""The starts that a scenario can name."""
 
 
-# The largest smoothness constant of all clients, without computing that of each.
+# The largest smoothness constant of all clients, without computing the constant of each.
 
 _AT_ONCE = 2**18
-"""The number of values of samples and of their Gram matrices handled together."""
+"""The number of values of samples and of their Gram matrices in one block."""
 
 
 def largest_smoothness(problem: Problem) -> float:
     """Return L_max, the largest smoothness constant of a client's loss.
 
-    A bound on each client's constant, from its Gram matrix, selects those worth computing.
+    The Gram matrices give an upper bound on each client's constant. The constant itself is computed
+    only for clients whose bound exceeds the largest constant so far.
 
     Raises:
-        DataError: the loss has none, for not being convex.
+        DataError: the loss has none, since it is not convex.
     """
     bounds = _bounds(problem)
     if bounds is None:
         return float(problem.client_smoothness.max())
-    # The client of the largest bound leaves few others, so that only these are sorted.
+    # The constant of the client with the largest bound excludes most others, so only the few that
+    # are left are sorted.
     largest = float(problem.losses[int(bounds.argmax())].smoothness)
     left = np.flatnonzero(bounds >= largest)
     for client in left[np.argsort(-bounds[left], kind="stable")].tolist():
@@ -432,9 +441,9 @@ def largest_smoothness(problem: Problem) -> float:
 
 
 def _bounds(problem: Problem) -> Array | None:
-    """Return upper bounds on the L_m, shape (M,); None where none is known, or none is finite."""
+    """Return upper bounds on the L_m, shape (M,); None if they are unknown or not finite."""
     samples, loss = problem.samples, problem.loss
-    # Their majorants are a number times X^T X, in which the sign of a row cancels.
+    # The majorants of these losses are a number times X^T X, in which the signs of rows cancel.
     if not isinstance(samples, Partition) or not isinstance(
         loss, LeastSquares | Logistic | Softmax
     ):
@@ -450,7 +459,7 @@ def _bounds(problem: Problem) -> Array | None:
 def _in_blocks(
     samples: Partition, whose: NDArray[np.intp] | range, rows: int
 ) -> Iterator[NDArray[np.intp]]:
-    """Yield some clients, of `rows` rows each, so few at a time that little memory is taken."""
+    """Yield clients with `rows` rows each, in blocks that take little memory."""
     d = samples.features
     step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
     for at in range(0, len(whose), step):
@@ -458,10 +467,10 @@ def _in_blocks(
 
 
 def _norms(samples: Partition, whose: NDArray[np.intp], rows: int) -> Array:
-    """Return bounds on |X_m^T X_m| of clients that have `rows` rows each.
+    """Return bounds on |X_m^T X_m| of clients with `rows` rows each.
 
-    With G the smaller of X X^T and X^T X, the largest eigenvalue is at most |G^2|_F^(1/2), which
-    is the fourth root of the sum of its eigenvalues' fourth powers.
+    Let G be the smaller of X X^T and X^T X. Its largest eigenvalue is at most |G^2|_F^(1/2), the
+    fourth root of the sum of the eigenvalues' fourth powers.
     """
     X = samples.stack_rows(samples.X, whose, rows).astype(np.float64, copy=False)
     gram = X @ X.transpose(0, 2, 1) if rows < samples.features else X.transpose(0, 2, 1) @ X

@@ -1,8 +1,8 @@
-"""Problems whose clients run their own programs; data and loss are known to these programs only.
+"""Problems whose clients run their own programs; only these programs know the data and the loss.
 
-Such a client does not evaluate gradients or values on request: it receives a model and trains it,
-or reports the model's quality. The block of the loss declares the other properties that a problem
-needs: the number of samples of each client, and the cost of training.
+Such a client does not evaluate gradients or values on request. It receives a model and trains it,
+or reports the model's quality. The other properties that a problem needs are declared in the block
+of the loss: the number of samples of each client, and the cost of training.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ class ProgramLoss(Loss):
     )
 
     def computed_in(self, precision: Precision) -> Precision:
-        """Return float32, as programs mostly compute."""
+        """Return float32, the usual precision of programs."""
         return "float32"
 
     @abstractmethod
@@ -44,7 +44,7 @@ class ProgramLoss(Loss):
         """Return the problem that the clients minimise.
 
         Args:
-            clients: the size of the fleet; None where the block itself determines it.
+            clients: the size of the fleet; None if the block itself determines it.
             seed: the seed of all randomness.
             folder: the folder of the scenario file, to which paths are relative.
 
@@ -59,16 +59,17 @@ class ProgramLoss(Loss):
         seed: int,
         folder: Path,
     ) -> "ProgramProblem":
-        """Return the same for a method whose server has a part in it, such as the initial model.
+        """Return the problem for a method whose server contributes to it, as an initial model does.
 
         Args:
             method: not yet configured.
-            clients: the size of the fleet; None where the block itself determines it.
+            clients: the size of the fleet; None if the block itself determines it.
             seed: the seed of all randomness.
             folder: the folder of the scenario file.
 
         Raises:
-            DataError, ParameterError: the programs, or the method, cannot be used like this.
+            DataError: the clients' programs cannot be used like this.
+            ParameterError: the method cannot be used with them.
         """
         return self.problem(clients, seed, folder)
 
@@ -102,7 +103,7 @@ class ProgramLoss(Loss):
         raise self.unknown("its gradient")
 
     def unknown(self, what: str) -> DataError:
-        """Return the error for a property that is unknown."""
+        """Return the error that says that fedsim does not know a property."""
         text = f"the clients of {self.kind} run their own programs, and fedsim does not know {what}"
         return DataError("loss", text)
 
@@ -115,8 +116,8 @@ class ProgramOracle(ABC):
         rows: the number of its samples.
     """
 
-    weight = 1.0  # what a program returns is for a mean at the server
-    random = False  # nor does it draw from the client's stream
+    weight = 1.0  # the server takes a weighted mean of the results itself
+    random = False  # the program does not draw from the client's stream
 
     def __init__(self, loss: ProgramLoss, rows: int) -> None:
         self.rows = rows
@@ -139,7 +140,7 @@ class ProgramOracle(ABC):
         return (None,) * count
 
     def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:
-        """Draw nothing later, either."""
+        """Draw nothing: the program selects its samples itself."""
         return None  # noqa: RET501 - not abstract
 
     def passes(
@@ -205,7 +206,7 @@ class ProgramOracle(ABC):
 
 
 def reports(loss: Loss) -> Mapping[str, bool]:
-    """Return the figures that clients report for a model, if the loss is a `ProgramLoss`."""
+    """Return the figures that clients report for a model; none if the loss is no `ProgramLoss`."""
     return loss.reports if isinstance(loss, ProgramLoss) else {}
 
 
@@ -251,7 +252,7 @@ class ProgramProblem(Problem):
     @property
     @abstractmethod
     def number_bytes(self) -> int:
-        """The number of bytes that the clients use for a number of the model."""
+        """The number of bytes that the clients use for one number of the model."""
 
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Array:
@@ -259,7 +260,7 @@ class ProgramProblem(Problem):
 
     @abstractmethod
     def fresh_oracles(self, draw: Draw, *, among_peers: bool = False) -> Sequence[Oracle]:
-        """Return the clients of a new world, whose state belongs to that world."""
+        """Return the clients of a new world; their state belongs to that world."""
 
     @abstractmethod
     def looked_at(self, w: Array, values: Callable[[Array], Sequence[float] | Array]) -> float:

@@ -1,7 +1,6 @@
-"""Projections on the constraint sets of models, and soft thresholding.
+"""Projections onto the constraint sets of models, and soft thresholding.
 
-Each is a pure function that returns a new array. NaNs are passed on, so that divergence is
-detected.
+Each function is pure and returns a new array. NaNs are passed on, so that divergence is detected.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +20,8 @@ Indices = NDArray[np.intp]
 def largest(w: Array, count: int) -> Indices:
     """Return the indices of the min(count, d) largest magnitudes of `w`, shape (d,), ascending.
 
-    Of equal magnitudes, zeros among them, the lowest index is taken.
+    Among equal magnitudes, also among zeros, the lowest indices are taken. NaN counts as the
+    largest.
 
     Raises:
         ValueError: the count is negative.
@@ -33,18 +33,20 @@ def largest(w: Array, count: int) -> Indices:
     if count == 0 or count >= w.size:
         return np.arange(min(count, w.size))
     magnitudes = np.abs(w)
+    # NaN has to survive, so that divergence is detected.
     magnitudes[np.isnan(magnitudes)] = np.inf
     least = np.partition(magnitudes, w.size - count)[w.size - count]
     above = magnitudes > least
+    # Of the entries that equal the smallest one kept, only the first ones fit.
     above[np.flatnonzero(magnitudes == least)[: count - np.count_nonzero(above)]] = True
     return np.flatnonzero(above)
 
 
 def hard_threshold(w: Array, count: int) -> Array:
-    """Return H_count(w): `w`, shape (d,), with all but its largest magnitudes set to zero.
+    """Return H_count(w): `w`, shape (d,), with all but its `count` largest magnitudes set to zero.
 
-    It is a nearest point with at most `count` nonzero entries; of equal magnitudes the lowest index
-    is kept.
+    It is a nearest point with at most `count` nonzero entries. Among equal magnitudes, the entries
+    with the lowest indices are kept.
 
     Raises:
         ValueError: the count is negative.
@@ -59,7 +61,7 @@ def hard_threshold(w: Array, count: int) -> Array:
 
 
 def hard_threshold_columns(W: Array, count: int) -> Array:
-    """Return `W`, shape (d, C), with each column thresholded on its own.
+    """Return `W`, shape (d, C), with each column thresholded separately.
 
     Raises:
         ValueError: the count is negative.
@@ -72,7 +74,7 @@ def hard_threshold_columns(W: Array, count: int) -> Array:
 
 
 def soft_threshold(w: Array, t: float | Array) -> Array:
-    """Return sign(w) max(|w| - t, 0) entry by entry: the prox of t |.|_1, for t >= 0.
+    """Return sign(w) max(|w| - t, 0) entry by entry, the prox of t |.|_1, for t >= 0.
 
     >>> soft_threshold(np.array([1.0, -3.0, 0.5]), 0.75)
     array([ 0.25, -2.25,  0.  ])
@@ -81,7 +83,7 @@ def soft_threshold(w: Array, t: float | Array) -> Array:
 
 
 def l2_ball(w: Array, radius: float) -> Array:
-    """Return the nearest point of {|w|_2 <= radius}; on matrices the norm is Frobenius's.
+    """Return the nearest point of {|w|_2 <= radius}; for matrices, the norm is the Frobenius norm.
 
     Raises:
         ValueError: the radius is not positive.
@@ -94,13 +96,13 @@ def l2_ball(w: Array, radius: float) -> Array:
 def l1_ball(w: Array, radius: float, weights: Array | None = None) -> Array:
     """Return the nearest point of {sum_j c_j |w_j| <= radius}, in the shape of `w`.
 
-    A threshold, found by sorting, is subtracted from the magnitudes: O(d log d).
-    Source: Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008, figure 1.
+    A threshold, found by sorting, is subtracted from the magnitudes: O(d log d). Source: Duchi,
+    Shalev-Shwartz, Singer, Chandra, ICML 2008, figure 1.
 
     Args:
         w: any shape.
         radius: the radius of the ball.
-        weights: the c_j > 0 in the shape of `w`; ones when not given.
+        weights: the c_j > 0 in the shape of `w`; ones by default.
 
     Raises:
         ValueError: the radius is not positive.
@@ -113,20 +115,25 @@ def l1_ball(w: Array, radius: float, weights: Array | None = None) -> Array:
     magnitudes = np.abs(w)
     if not float((c * magnitudes).sum()) > radius:
         return w.copy()
-    # Entries leave zero in the order of |w|/c as the threshold falls.
+    # As the threshold falls, entries become nonzero in descending order of |w|/c.
     ratios = (magnitudes / c).ravel()
     order = np.argsort(-ratios, kind="stable")
     sums = np.cumsum((c * magnitudes).ravel()[order])
     thresholds = (sums - radius) / np.cumsum(np.square(c).ravel()[order])
-    # The last one that is exceeded; the first always is, but for what rounding takes away.
+    # The right threshold is the last one below its ratio. The first always is, except for rounding,
+    # for which `initial` stands in.
     last = int(np.flatnonzero(ratios[order] > thresholds).max(initial=0))
     return soft_threshold(w, max(float(thresholds[last]), 0.0) * c)
 
 
 def on_singular_values(W: Array, change: Callable[[Array], Array]) -> Array:
-    """Return `W`, shape (m, n), with its singular values, descending, changed.
+    """Return `W`, shape (m, n), with its singular values replaced by a function of them.
 
-    Where `W` has entries that are not finite it has no singular values: all become NaN.
+    If an entry of `W` is not finite, there are no singular values, and all entries become NaN.
+
+    Args:
+        W: the matrix.
+        change: returns the new singular values for the old ones, descending.
     """
     if not np.isfinite(W).all():
         return np.full_like(W, np.nan)
@@ -147,7 +154,7 @@ def nuclear_ball(W: Array, radius: float) -> Array:
 
 
 def rank(W: Array, count: int) -> Array:
-    """Return the nearest matrix, shape (m, n), of at most the rank `count`.
+    """Return the nearest matrix, shape (m, n), of rank at most `count`.
 
     Source: Eckart, Young, Psychometrika 1936.
 
@@ -173,11 +180,11 @@ def _check_radius(radius: float) -> None:
 # The largest eigenvalue of a sum of Gram matrices, for smoothness constants.
 
 _DENSE = 2000
-"""Up to this side an eigenvalue is computed from the matrix itself, beyond it by Lanczos."""
+"""The largest side of a matrix whose eigenvalue is computed directly; beyond it, by Lanczos."""
 
 
 def largest_eigenvalue(weights: Sequence[float], blocks: Sequence[Features]) -> float:
-    """Return the largest eigenvalue of sum_m c_m A_m^T A_m, to rounding.
+    """Return the largest eigenvalue of sum_m c_m A_m^T A_m, accurate up to rounding.
 
     Args:
         weights: the c_m >= 0, M of them.
@@ -191,7 +198,7 @@ def largest_eigenvalue(weights: Sequence[float], blocks: Sequence[Features]) -> 
         for c, A in zip(weights, blocks, strict=True):
             gram += c * dense(A.T @ A)
     else:
-        # The non-zero eigenvalues of B^T B are those of B B^T, and this one is smaller.
+        # The nonzero eigenvalues of B^T B are those of B B^T, which is smaller here.
         stacked = _stack([np.sqrt(c) * A for c, A in zip(weights, blocks, strict=True)])
         gram = dense(stacked @ stacked.T)
     return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
@@ -216,7 +223,7 @@ def _by_lanczos(weights: Sequence[float], blocks: Sequence[Features]) -> float:
         return total
 
     operator = LinearOperator((features, features), matvec=apply, dtype=np.float64)
-    # A start drawn from a fixed seed makes the answer a function of the data alone.
+    # The starting vector comes from a fixed seed, so the result depends on the data only.
     start = np.random.default_rng(0).standard_normal((features,))
     values, _ = eigsh(operator, k=1, which="LA", v0=start)
     return float(values[0])

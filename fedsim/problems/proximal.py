@@ -1,6 +1,6 @@
-"""A client's loss and a quadratic around a point, f_m + pull/2 |. - anchor|^2, as work with a cost.
+"""A client's loss plus a quadratic around a point, f_m + pull/2 |. - anchor|^2, as priced work.
 
-It is what proximal steps and ADMM minimise. An evaluation costs that of f_m, and 3 d operations.
+Proximal steps and ADMM minimise this function. An evaluation costs that of f_m plus 3 d operations.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from fedsim.problems.client_loss import LocalLoss
 
 
 class Minimisable(Protocol):
-    """The evaluations of a loss that a solver takes, as `fedsim.core.ports.Oracle` has them."""
+    """The evaluations of a loss that a solver needs, as in `fedsim.core.ports.Oracle`."""
 
     def value(self, w: Array) -> Work:
         """Describe the evaluation of the loss at `w`, shape ()."""
         ...
 
     def gradient(self, w: Array) -> Work:
-        """Describe the evaluation of its gradient at `w`, shape (d,)."""
+        """Describe the evaluation of the gradient at `w`, shape (d,)."""
         ...
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
@@ -44,7 +44,7 @@ class Minimisable(Protocol):
 
 
 class ProximalLoss:
-    """A loss with a quadratic around a point added to it.
+    """A loss plus a quadratic around a point.
 
     Args:
         loss: f_m, on a client.
@@ -65,11 +65,11 @@ class ProximalLoss:
         return self._with(self._loss.value(w), self._pull / 2 * away @ away)
 
     def gradient(self, w: Array) -> Work:
-        """Describe the evaluation of its gradient at `w`, shape (d,)."""
+        """Describe the evaluation of the sum's gradient at `w`, shape (d,)."""
         return self._with(self._loss.gradient(w), self._pull * (w - self._anchor))
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
-        """Describe a stochastic gradient at `w`, shape (d,), with the whole quadratic."""
+        """Describe a stochastic gradient of f_m at `w`, plus the quadratic's, shape (d,)."""
         work = self._loss.minibatch(w, batch, rng)
         return self._with(work, self._pull * (w - self._anchor))
 
@@ -81,7 +81,10 @@ class ProximalLoss:
         return self._with(work, self._pull * (w - old))
 
     def newton(self, w: Array) -> Work:
-        """Describe a full Newton step from `w`, shape (d,); for the squared loss, the minimiser."""
+        """Describe a full Newton step from `w`, shape (d,).
+
+        For the squared loss, it gives the minimiser.
+        """
         step = self._loss.newton(w)
         arguments = w, self._anchor, self._pull
         return step._replace(kernel=newton, arguments=arguments).plus(3.0 * w.size)
@@ -91,7 +94,7 @@ class ProximalLoss:
         return self._with(self._loss.strong_convexity(), self._pull)
 
     def _with(self, work: Work, added: Any) -> Work:
-        """Return work whose result has something added to it."""
+        """Return the work with a value or array added to its result."""
         whole = work._replace(kernel=plus, arguments=(added, work.kernel, *work.arguments))
         return whole.plus(3.0 * self._anchor.size)
 
@@ -102,7 +105,7 @@ def plus(
     kernel: Callable[..., Array],
     *arguments: Any,
 ) -> Array:
-    """Return what a kernel makes of a loss, and something added to it."""
+    """Return the result of a kernel on a loss, plus `added`."""
     return np.asarray(kernel(loss, *arguments) + added)
 
 

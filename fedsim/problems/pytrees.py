@@ -1,7 +1,8 @@
-"""Losses, gradients and steps of functions of JAX, whose parameters are a tree of arrays.
+"""Losses, gradients and steps of JAX functions, whose parameters are a tree of arrays.
 
-XLA compiles a function anew for each shape. So rows are passed in batches of a power of two, filled
-up with copies of the first row, of weight 0, and clients of all sizes share a few compilations.
+XLA compiles a function anew for each shape. So rows are passed in batches whose size is a power of
+two, filled up with copies of the first row that have the weight 0. Clients of all sizes then share
+a few compilations.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,25 +23,26 @@ from fedsim.problems.passed import PassedFunctions
 from fedsim.problems.samples import Minibatches
 
 AT_ONCE = 256
-"""The largest number of rows that are computed together when all rows are; a power of two."""
+"""The number of rows that are computed together, at most; a power of two."""
 
 COUNTED = 64
 """The number of rows of the batch whose operations are counted."""
 
 _CLOSE = 1e-4
-"""The largest relative difference, by rounding in float32, of a row's outputs in two batches."""
+"""The largest relative difference of a row's outputs between two batches, from rounding in
+float32."""
 
 Tensor: TypeAlias = Any
-"""An array of JAX, whose types say nothing of its shape."""
+"""An array of JAX, whose types say nothing about its shape."""
 
 
 class Functions:
-    """Functions of JAX as a loss of a flat model.
+    """JAX functions as a loss of a flat model.
 
     Args:
         passed: the functions.
         row: the shape of a row.
-        criterion: the loss of a row where none was passed.
+        criterion: the loss of a row if no function for it was passed.
         numbers: the type to compute in.
     """
 
@@ -88,14 +90,14 @@ class Functions:
             return self._unravel(jnp.asarray(w, dtype=self._numbers))
 
     def value(self, rows: Rows, w: Array) -> float:
-        """Return the loss of the rows, scaled."""
+        """Return the sum of the rows' losses times their factor."""
         with self._number_types():
             model = self._model(w)
             parts = (float(self._value(model, *part)) for part in self._parts(rows))
             return rows.factor * sum(parts)
 
     def gradient(self, rows: Rows, w: Array) -> Array:
-        """Return its gradient, shape (d,)."""
+        """Return the gradient of `value`, shape (d,)."""
         vector = np.zeros(self.dimension)
         with self._number_types():
             model = self._model(w)
@@ -106,9 +108,9 @@ class Functions:
     def steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None, l2: float
     ) -> Array:
-        """Return the model that gradient steps reach from `w`; see `fedsim.core.ports.Oracle`.
+        """Return the model after gradient steps from `w`; see `fedsim.core.ports.Oracle`.
 
-        Steps of minibatches of one size are compiled as one function.
+        Consecutive steps with minibatches of the same size are compiled as one function.
         """
         if not len(drawn):
             return w.copy()
@@ -134,7 +136,7 @@ class Functions:
 
     @cached_property
     def operations(self) -> float:
-        """The floating-point operations of loss and gradient on one row, as XLA counts."""
+        """The floating-point operations of loss and gradient per row, as XLA counts them."""
         with self._number_types():
             X = jnp.zeros((COUNTED, *self._row), dtype=self._numbers)
             t = jnp.zeros(COUNTED, dtype=self._target_type)
@@ -143,13 +145,14 @@ class Functions:
             compiled = jax.jit(jax.grad(self._total)).lower(model, X, t, weights).compile()
             counts: Any = compiled.cost_analysis()
         found = counts[0] if isinstance(counts, list) else counts
+        # XLA may have no cost analysis on a device.
         return float((found or {}).get("flops", 0.0)) / COUNTED
 
     def check(self, outputs: int) -> None:
         """Check that the functions take rows, and return one output per class and one loss per row.
 
         Raises:
-            DataError: they do not, or a row's outputs depend on the rows beside it.
+            DataError: they do not, or a row's outputs depend on the other rows of the batch.
         """
         if outputs in self._checked:
             return
@@ -162,6 +165,7 @@ class Functions:
             if tuple(np.shape(found)) not in shapes:
                 text = f"of 4 rows it is to return outputs of shape (4, {outputs})"
                 raise DataError("loss.apply", f"{text}; got {np.shape(found)}")
+            # In halves, each row is beside other rows than before.
             halves = [self._apply(model, part) for part in (X[:2], X[2:])]
             apart = np.abs(np.concatenate(halves) - np.asarray(found)).max()
             if apart > _CLOSE * max(np.abs(found).max(), 1e-30):
@@ -175,11 +179,14 @@ class Functions:
         self._checked.add(outputs)
 
     def _number_types(self) -> Any:
-        """Return a context in which numbers have the type that is asked for; JAX's is put back."""
+        """Return a context in which JAX computes in the requested type.
+
+        Its own setting is restored.
+        """
         return jax.enable_x64(self._wide)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call a function of the user's.
+        """Call a function of the user.
 
         Raises:
             DataError: it fails.
@@ -226,7 +233,7 @@ class Functions:
         scale: Tensor,
         further: tuple[Tensor, Tensor, Tensor],
     ) -> Tensor:
-        """Return the model after a step for each row of indices (steps, b)."""
+        """Return the model after one step for each row of `indices`, shape (steps, b)."""
         eta, pull, l2 = further
         weights = jnp.full(indices.shape[1], 1.0, dtype=self._numbers)
 
@@ -260,7 +267,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _fill(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values with the first one repeated behind them, up to a power of two."""
+    """Return values followed by copies of the first one, up to a power of two."""
     count = len(values)
     further = (1 << (count - 1).bit_length()) - count
     if not further:
@@ -269,7 +276,7 @@ def _fill(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _alike(drawn: Minibatches, rows: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the minibatches, as many as have one size in a row together, shape (steps, b)."""
+    """Yield consecutive minibatches of the same size together, shape (steps, b)."""
     if isinstance(drawn, np.ndarray):
         yield drawn
         return

@@ -1,7 +1,7 @@
 """A client's loss as a function of the coefficients of a basis, and its Newton step.
 
-Methods that look for few coefficients (matching pursuit, debiasing on a support) minimise
-f_m(B c) over c. For a linear loss X B is formed once, and then d no longer matters.
+Methods that look for few coefficients (matching pursuit, debiasing on a support) minimise f_m(B c)
+over c. For a linear loss, X B is formed once, after which the cost no longer depends on d.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ class Coordinates:
 
     indices: NDArray[np.intp]
     length: int
+    # For orthonormal columns, |B c| = |c|, and a product with B only picks entries.
     norm = least = 1.0
     operations = 0.0
 
@@ -64,7 +65,7 @@ class Columns:
 
     @property
     def least(self) -> float:
-        """The largest s with |B c| >= s |c| for all c: 0 if the columns are linearly dependent."""
+        """The largest s with |B c| >= s |c| for all c; 0 if the columns are linearly dependent."""
         gram = dense(self.matrix.T @ self.matrix)
         values = np.linalg.eigvalsh(gram)
         rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
@@ -72,7 +73,7 @@ class Columns:
 
     @property
     def operations(self) -> float:
-        """The floating-point operations of one product with B: 2 d k, of what is stored."""
+        """Floating-point operations of one product with B: 2 per stored entry, 2 d k if dense."""
         return 2.0 * self.matrix.size
 
     def embed(self, c: Array) -> Array:
@@ -100,8 +101,8 @@ class Restriction(LocalLoss):
     Attributes:
         basis: the argument that B was built from.
         span: the basis.
-        forming_operations: the one-off cost: 2 n d k for X B, zero where columns of X are picked or
-            nothing is formed.
+        forming_operations: the one-off cost: 2 n d k for X B, and zero if columns of X are picked
+            or nothing is formed.
     """
 
     basis: Basis
@@ -117,19 +118,19 @@ class Restriction(LocalLoss):
 
 
 class Formed(Restriction):
-    """A linear loss on the rows of X B: a gradient costs 4 n k."""
+    """A linear loss on the rows of X B: a gradient costs 4 n k operations."""
 
     def __init__(self, whole: LocalLoss, basis: Basis, span: Span) -> None:
         rows = whole.arranged
         super().__init__(whole, basis, span, span.operations * rows.X.shape[0] * _share(rows.X))
         formed = span.features(rows.X)
-        # Computed only where it is read, as it is costly: not by least squares.
+        # Computing the reach is costly, and least squares does not read it.
         reach = inf if isinstance(whole.loss, LeastSquares) else longest_row(formed)
         self.arranged = rows._replace(X=formed, reach=reach)
 
 
 class Embedded(Restriction):
-    """Any loss: c is embedded, the loss computed in full, and its gradient pulled back.
+    """Any loss: c is embedded, the loss is computed in full, and its gradient is pulled back.
 
     Attributes:
         whole: the loss itself.
@@ -154,7 +155,7 @@ class Embedded(Restriction):
         return self.whole.value(self.span.embed(w))
 
     def root_mean_square(self, w: Array) -> float:
-        """Return that of the rows' losses at B c for `w` = c of shape (k,)."""
+        """Return the root mean square of the rows' losses at B c for `w` = c of shape (k,)."""
         return self.whole.root_mean_square(self.span.embed(w))
 
     def gradient(self, w: Array) -> Array:
@@ -166,15 +167,15 @@ class Embedded(Restriction):
         return self.span.pull(self.whole.minibatch_gradient(self.span.embed(w), rows))
 
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
-        """Return where stochastic gradient steps lead from `w` = c of shape (k,)."""
+        """Return the coefficients after stochastic gradient steps from `w` = c, shape (k,)."""
         return sgd_steps(self, w, eta, drawn, pull)
 
     def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
-        """Return where stochastic gradient steps lead from `w` = c, minus `w`, shape (k,)."""
+        """Return the change by stochastic gradient steps from `w` = c, shape (k,)."""
         return self.sgd_steps(w, eta, drawn, pull) - w
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
-        """Return what an optimizer reaches from `w` = c of shape (k,)."""
+        """Return the coefficients after an optimizer's steps from `w` = c, shape (k,)."""
         return optimizer_steps(self, w, drawn, training)
 
     def constraint(self, w: Array) -> float:
@@ -182,11 +183,14 @@ class Embedded(Restriction):
         return self.whole.constraint(self.span.embed(w))
 
     def constraint_gradient(self, w: Array) -> Array:
-        """Return B^T times the gradient of g_m at B c, shape (k,); errors alike."""
+        """Return B^T times the gradient of g_m at B c, shape (k,); errors as for the whole loss."""
         return self.span.pull(self.whole.constraint_gradient(self.span.embed(w)))
 
     def hessian(self, w: Array) -> Array:
-        """Return B^T H B with the Hessian H of f_m at B c, shape (k, k); errors alike."""
+        """Return B^T H B, H the Hessian of f_m at B c, shape (k, k).
+
+        Errors as for the whole loss.
+        """
         half = self.span.pull(self.whole.hessian(self.span.embed(w)))
         return self.span.pull(half.T)
 
@@ -196,7 +200,7 @@ class Embedded(Restriction):
 
     @property
     def gradient_operations(self) -> float:
-        """Operations of a whole gradient, and of one product each with B and B^T."""
+        """The operations of a whole gradient, and of one product with B and one with B^T."""
         return self.whole.gradient_operations + 2 * self.span.operations
 
     @cached_property
@@ -210,17 +214,19 @@ class Embedded(Restriction):
 
     @cached_property
     def smoothness(self) -> float:
-        """An upper bound of the smoothness constant: that of the whole loss times |B|^2."""
+        """An upper bound on the smoothness constant: that of the whole loss times |B|^2."""
         return self.whole.smoothness * self.span.norm**2
 
 
 def restrict(loss: LocalLoss, basis: Basis) -> Restriction:
-    """Return f_m as a function of the coefficients c of a basis, w = B c; penalties are of w.
+    """Return f_m as a function of the coefficients c of a basis, w = B c.
+
+    The loss's l1 and l2 terms stay functions of w.
 
     Args:
         loss: f_m.
-        basis: distinct coordinates, integers of shape (k,); or a matrix of columns, (d, k),
-            dense or in compressed sparse rows, of which only what is stored is charged.
+        basis: distinct coordinates, integers of shape (k,); or a matrix of columns, (d, k), dense
+            or in compressed sparse rows. Only stored entries are charged.
 
     Raises:
         ValueError: the basis is neither.
@@ -242,7 +248,8 @@ def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
             f"got {basis.dtype} of shape {basis.shape}"
         )
     columns = Columns(basis.astype(np.float64, copy=False))
-    # In a skew basis, the l1 and l2 norms of the coefficients are not those of the model.
+    # In a basis that is not orthonormal, the l1 and l2 norms of the coefficients differ from those
+    # of the model.
     plain = isinstance(loss.loss, LinearLoss) and not (loss.loss.l1 or loss.loss.l2)
     return (Formed if plain else Embedded)(loss, basis, columns)
 
@@ -250,9 +257,9 @@ def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
 def newton(loss: LocalLoss, w: Array) -> Array:
     """Return w - H^+ g, one full Newton step, shape (d,).
 
-    For the squared loss without l1 and l2 it is the minimiser: it is solved as least squares on the
-    rows themselves, which is more accurate than through H. Where H is singular the step is the
-    shortest one, so that from zero the minimiser of least norm is reached.
+    For the squared loss without l1 and l2, it is the minimiser. This is solved as least squares on
+    the rows themselves, which is more accurate than through H. If H is singular, the step is the
+    shortest one, so that a step from zero gives the minimiser of least norm.
 
     Raises:
         DataError: the loss does not provide its Hessian.
@@ -268,8 +275,8 @@ def newton(loss: LocalLoss, w: Array) -> Array:
 def newton_operations(loss: LocalLoss) -> float:
     """Return the floating-point operations of a Newton step.
 
-    2 n k^2 for the Hessian of k coefficients on n rows, 2 k^3/3 to solve with it, and a
-    gradient; one that was not formed takes the whole Hessian, and products with B.
+    They are 2 n k^2 for the Hessian of k coefficients on n rows, 2 k^3/3 to solve with it, and a
+    gradient. If X B is not formed, they include the whole Hessian, and products with B.
     """
     k = loss.dimension
     return hessian_operations(loss) + 2.0 / 3.0 * k * k * k + loss.gradient_operations
@@ -303,9 +310,8 @@ def _share(X: Features) -> float:
     return float(entries(X) / X.shape[1])
 
 
-# Known strong convexity of a client's loss, which bounds the distance to its minimiser.
-#
-# With f mu-strongly convex and g a (sub)gradient at c, |c - c*| <= |g|/mu of the minimiser c*.
+# The known strong convexity of a client's loss, which bounds the distance to its minimiser c*: if f
+# is mu-strongly convex and g is a (sub)gradient at c, then |c - c*| <= |g|/mu.
 
 
 def convex(loss: Loss) -> bool:
@@ -314,10 +320,11 @@ def convex(loss: Loss) -> bool:
 
 
 def strong_convexity(loss: LocalLoss) -> float:
-    """Return a mu for which f_m is mu-strongly convex; 0 where none is known.
+    """Return a mu for which f_m is mu-strongly convex; 0 if none is known.
 
-    For a quadratic it is the least eigenvalue of its Hessian, to rounding. For another convex loss
-    it is the curvature of its l2 term, which a skew basis changes. l1 only adds to it.
+    For a quadratic, it is the least eigenvalue of its Hessian, up to rounding. For another convex
+    loss, it is the curvature of its l2 term, which depends on the basis. An l1 term only adds to
+    it.
     """
     inner = loss.loss
     if _has_flat_directions(loss):
@@ -343,8 +350,9 @@ def _has_flat_directions(loss: LocalLoss) -> bool:
 def strong_convexity_operations(loss: LocalLoss) -> float:
     """Return the floating-point operations of `strong_convexity`.
 
-    The Hessian, or 2 d k^2 for the Gram matrix of k columns; 4 k^3/3 for eigenvalues alone
-    (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Zero if they are known already.
+    They are those of the Hessian, or 2 d k^2 for the Gram matrix of k columns, and 4 k^3/3 for
+    eigenvalues alone (Golub, Van Loan, Matrix Computations, 2013, section 8.3). They are zero if
+    the result is known without them.
     """
     inner, k = loss.loss, loss.dimension
     if _has_flat_directions(loss):

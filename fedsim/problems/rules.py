@@ -37,7 +37,7 @@ from fedsim.problems.samples import Precision
 from fedsim.problems.vectors import Vector, fill, orthogonal, root, sign
 
 _NAMED = 6
-"""The largest number of parts in an error."""
+"""The number of parts listed in an error, at most."""
 
 
 class OptimizerState:
@@ -61,7 +61,7 @@ class Optimizer(KindFirst):
     kind: str
 
     whole: ClassVar[bool] = False
-    """Whether it moves a whole model of known parts, and no vector of some of its numbers."""
+    """Whether it needs the parts of a whole model, and cannot move just some of its numbers."""
 
     @property
     def plain(self) -> bool:
@@ -70,7 +70,7 @@ class Optimizer(KindFirst):
 
     @property
     def title(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return self.kind
 
     def within(self, precision: Precision) -> Self:
@@ -81,7 +81,7 @@ class Optimizer(KindFirst):
         """Return the rule for a model of these parts.
 
         Raises:
-            DataError: it has no step for them.
+            DataError: it has no step for these parts.
         """
         return self
 
@@ -93,11 +93,11 @@ class Optimizer(KindFirst):
     @property
     @abstractmethod
     def operations(self) -> float:
-        """Operations a value of the model and step, beyond those of w - eta g, which are free."""
+        """Operations per value of the model and step, beyond those of w - eta g, which are free."""
 
 
 class VectorOptimizer(Optimizer):
-    """A rule on vectors of NumPy and PyTorch alike, number by number."""
+    """A rule that works number by number, on vectors of NumPy and PyTorch alike."""
 
     weight_decay: float = Field(default=0.0, ge=0, description="lambda, the weight of |w|^2/2")
 
@@ -113,7 +113,7 @@ class VectorOptimizer(Optimizer):
             w: the model.
             g: the gradient, of the same shape.
             eta: the step size.
-            state: of `begin`, after the steps until now.
+            state: the state from `begin`, after the steps so far.
         """
 
     def _add_decay(self, w: Vector, g: Vector) -> Vector:
@@ -145,7 +145,7 @@ class SGD(VectorOptimizer):
 
     @property
     def moments(self) -> int:
-        """1 with momentum."""
+        """1 with momentum, else 0."""
         return int(self.momentum > 0)
 
     @property
@@ -183,7 +183,7 @@ class Adam(VectorOptimizer):
 
     @property
     def operations(self) -> float:
-        """3 for m, 4 for v, and 3 for root, epsilon and quotient, beside corrections and decay."""
+        """3 for m, 4 for v, and 3 for root, epsilon and quotient, plus corrections and decay."""
         return 10.0 + self.bias_correction + self._decay_operations
 
     def begin(self, w: Vector) -> OptimizerState:
@@ -201,6 +201,7 @@ class Adam(VectorOptimizer):
         m += (1 - self.beta1) * d
         self.add_square(v, d * d)
         roots = root(v)
+        # Correcting eta and the roots equals dividing m and v, without further vectors.
         if self.bias_correction:
             eta = eta / (1 - self.beta1**state.steps)
             roots /= (1 - self.beta2**state.steps) ** 0.5
@@ -246,8 +247,9 @@ class Yogi(Adam):
 class Muon(AdamW):
     """Muon: momentum made nearly orthogonal for matrices, and AdamW for all other numbers.
 
-    A matrix has at least two rows and two columns; what has more extents is one of as many rows as
-    the first of them. Numbers of PyTorch's Muon are bfloat16 within O; here they are the model's.
+    A matrix has at least two rows and two columns. An array with more axes counts as a matrix whose
+    rows are its first axis. PyTorch's Muon computes O in bfloat16; here O is computed in the
+    model's number type.
     """
 
     whole: ClassVar[bool] = True
@@ -290,7 +292,7 @@ class Muon(AdamW):
 
     @property
     def operations(self) -> float:
-        """Those of AdamW; for a matrix 8 and decay, and 4 m^2 n + 2 m^3 an iteration, m <= n."""
+        """Those of AdamW; per matrix, 8 and decay, and 4 m^2 n + 2 m^3 per iteration, m <= n."""
         if not self._matrices:
             return super().operations
         values = sum(part.stop - part.start for part in self._others)
@@ -336,7 +338,7 @@ class Adagrad(VectorOptimizer):
 
     @property
     def operations(self) -> float:
-        """2 for v, and 3 for root, epsilon and quotient, beside those of decay."""
+        """2 for v, and 3 for root, epsilon and quotient, plus those of decay."""
         return 5.0 + self._decay_operations
 
     def begin(self, w: Vector) -> OptimizerState:

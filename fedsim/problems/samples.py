@@ -20,8 +20,8 @@ from fedsim.problems.description import Description
 # A sparse matrix stays sparse: nothing here builds a dense array of its shape.
 
 if TYPE_CHECKING:
-    # Stubs have no type for what an array and a sparse matrix have in common, so a type checker is
-    # given arrays only: what it finds wrong with them is wrong with both.
+    # Type stubs have no common type for an array and a sparse matrix. So a type checker sees arrays
+    # only; an error that it finds there is an error for both.
     Sparse: TypeAlias = Any
 else:
     Sparse = csr_array
@@ -33,14 +33,14 @@ _FOUR = 4
 """Number types of up to this many bytes are kept as in the file."""
 
 NARROW = 64
-"""Up to this many columns a tall matrix is stored column by column."""
+"""A tall matrix with at most this many columns is stored column by column."""
 
 
 def as_read(numbers: NDArray[np.generic]) -> Array:
-    """Return the numbers of a file in the type that they are held in, C-contiguous.
+    """Return the numbers of a file in the type in which they are held, C-contiguous.
 
-    That is their own, in this machine's order of bytes, where a number takes up to four bytes:
-    all of these are exact in float64. Truth values are bytes, and all else is float64.
+    That is the file's type, in this machine's byte order, if a number has up to four bytes; all of
+    these are exact in float64. Truth values become bytes, and all other types float64.
     """
     kind = numbers.dtype.newbyteorder("=")
     if kind.kind == "b":
@@ -49,7 +49,7 @@ def as_read(numbers: NDArray[np.generic]) -> Array:
 
 
 def wide(X: Features) -> Features:
-    """Return features in float64, not copied if they are that already."""
+    """Return features in float64, without a copy if they already are."""
     return X.astype(np.float64, copy=False)
 
 
@@ -66,16 +66,17 @@ def transposed_product(X: Features, v: Array) -> Array:
 
 
 _TRANSPOSED: dict[int, tuple[ReferenceType[Sparse], Any]] = {}
-"""Sparse matrices by identity, and what their transposes are: views, but SciPy takes longer to make
-one than a product with some hundred rows does."""
+"""Sparse matrices by identity, with their transposes. A transpose is a view, but SciPy takes longer
+to make one than for a product with a few hundred rows."""
 
 _MOST_TRANSPOSED = 4096
 
 
 def _transpose(X: Sparse) -> Any:
-    """Return X^T, made once for as long as X is there."""
+    """Return X^T, which is made once and kept as long as X exists."""
     key = id(X)
     known = _TRANSPOSED.get(key)
+    # Python may reuse the id of a matrix that is gone.
     if known is not None and known[0]() is X:
         return known[1]
     transposed = X.T
@@ -90,7 +91,7 @@ def entries(X: Features) -> float:
 
 
 def scaled_rows(X: Features, factors: Array) -> Features:
-    """Return diag(factors) X for factors of shape (n,); a sparse one shares its indices."""
+    """Return diag(factors) X for factors of shape (n,); a sparse result shares X's indices."""
     if isinstance(X, np.ndarray):
         return np.asarray(factors[..., None] * X)
     data = X.data * np.repeat(factors, np.diff(X.indptr))
@@ -98,7 +99,7 @@ def scaled_rows(X: Features, factors: Array) -> Features:
 
 
 def longest_row(X: Features) -> float | Array:
-    """Return the largest Euclidean norm of a row, of each matrix if they are stacked."""
+    """Return the largest Euclidean norm of a row; for stacked matrices, one per matrix."""
     if isinstance(X, np.ndarray):
         norms: Array = np.sqrt(np.einsum("...ij,...ij->...i", X, X).max(axis=-1))
         return norms if norms.ndim else float(norms)
@@ -111,16 +112,17 @@ def gram(X: Features, weights: Array) -> Array:
 
 
 def dense(X: Features) -> Array:
-    """Return a matrix as an array, for matrices that are small in any format."""
+    """Return a small matrix as an array."""
     return X if isinstance(X, np.ndarray) else X.toarray()
 
 
 def laid_out(X: Features) -> Features:
     """Return X in the memory layout that suits products with vectors and minibatches of rows.
 
-    Products of a tall matrix of few columns run about a quarter faster column by column. Beyond
-    `NARROW` columns little is gained, and rows are gathered many times faster where each is
-    contiguous. A sparse matrix stays as it is. Stacked matrices are each laid out like this.
+    A tall matrix with few columns is stored column by column, which makes products about a quarter
+    faster. Beyond `NARROW` columns little is gained, and minibatches are gathered many times faster
+    if rows are contiguous. A sparse matrix stays as it is. Each of several stacked matrices is laid
+    out like this.
     """
     if not isinstance(X, np.ndarray):
         return X
@@ -144,9 +146,9 @@ class Samples:
     """Rows of features with their labels.
 
     Attributes:
-        X: features, shape (n, d): an array, C-contiguous, or compressed sparse rows with
-            sorted indices and no zeros stored. As a source reads them they may be of another
-            type than float64, such as the bytes of pixels.
+        X: features, shape (n, d): an array, C-contiguous, or compressed sparse rows with sorted
+            indices and no zeros stored. Directly from a source, their type may differ from float64,
+            such as the bytes of pixels.
         y: labels, shape (n,).
         client: the number of the client that each row belongs to, shape (n,), if the source
             provides it; used by the split `groups`.
@@ -171,9 +173,9 @@ class Samples:
         return int(self.X.shape[1])
 
     def take(self, rows: NDArray[np.intp] | range) -> "Samples":
-        """Return the given rows, in that order.
+        """Return the given rows, in the given order.
 
-        Of an array, a run of consecutive rows is not copied.
+        Consecutive rows of an array are not copied.
         """
         index: NDArray[np.intp] | slice
         if isinstance(rows, range):
@@ -192,9 +194,9 @@ class Samples:
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks that identify these samples, for a digest: features and labels.
 
-        The first block states types and shapes, from which the lengths of all others follow: no two
-        different samples yield the same bytes. Two layouts of the same numbers yield different
-        ones.
+        The first block states types and shapes, from which the lengths of all others follow. So
+        different samples never yield the same bytes. Dense and sparse layouts of the same numbers
+        yield different bytes.
         """
         types = f"{self.X.shape} {self.X.dtype.str} {self.y.dtype.str}"
         if isinstance(self.X, np.ndarray):
@@ -222,9 +224,9 @@ def check(samples: Samples) -> None:
     """Check that samples are valid for computing.
 
     Raises:
-        DataError: there are no rows or no features, lengths disagree, a number is not finite
-            (its row and column are named, counted from 1), or the squares of numbers add up to
-            more than a float64 holds.
+        DataError: there are no rows or no features, lengths disagree, a number is not finite (its
+            row and column are named, counted from 1), or the squares of numbers add up to more than
+            a float64 holds.
     """
     if samples.X.ndim != 2 or samples.y.ndim != 1:
         raise DataError(
@@ -252,7 +254,7 @@ def _check_lengths(samples: Samples) -> None:
 
 
 def _check_size(samples: Samples) -> None:
-    """Check that squares can be summed: smoothness, losses and optima are made of such sums."""
+    """Check that squares can be summed, since smoothness, losses and optima need such sums."""
     stored = samples.X if isinstance(samples.X, np.ndarray) else samples.X.data
     for what, numbers in (("features", stored), ("labels", samples.y)):
         if not numbers.size:
@@ -267,7 +269,7 @@ def _check_size(samples: Samples) -> None:
 
 def _check_finite(samples: Samples) -> None:
     stored = samples.X if isinstance(samples.X, np.ndarray) else samples.X.data
-    # Some rows at a time: the mask of finite numbers takes memory, too.
+    # The mask of finite numbers takes memory, too, so rows are checked in blocks.
     step = max(_AT_ONCE * len(stored) // max(stored.size, 1), 1)
     if not all(np.isfinite(stored[i : i + step]).all() for i in range(0, len(stored), step)):
         row, column, value = _first_not_finite(samples.X)
@@ -299,10 +301,10 @@ Drawn = NDArray[np.intp] | None
 """The indices of a minibatch's samples, shape (b,); None for all samples."""
 
 Minibatches = NDArray[np.intp] | Sequence[Drawn]
-"""Some minibatches, shape (count, b); or each by itself, where the last of a pass is smaller."""
+"""Minibatches as one array, shape (count, b); or one by one, if the last of a pass is smaller."""
 
 Draw = Callable[[np.random.Generator, int, int, int], NDArray[np.intp]]
-"""Draws minibatches, as `draw_minibatches` does; every implementation draws the same ones."""
+"""A function that draws minibatches like `draw_minibatches`; all of them draw the same ones."""
 
 
 def draw_minibatches(
@@ -321,15 +323,16 @@ def draw_minibatches(
     """
     taken = np.empty((count, batch), np.intp)
     for one in taken:
+        # The order within a minibatch has no meaning, so it is not shuffled.
         one[:] = rng.choice(rows, batch, replace=False, shuffle=False)
     return taken
 
 
 class SeededRows(np.ndarray[Any, np.dtype[np.intp]]):
-    """The indices of a minibatch's samples, shape (b,), with the seed of what its step draws.
+    """The indices of a minibatch's samples, shape (b,), with the seed of the step's random draws.
 
     Attributes:
-        seed: the seed of dropout's masks, and of how images vary.
+        seed: the seed of dropout masks, and of the variation of images.
     """
 
     seed: int
@@ -338,35 +341,35 @@ class SeededRows(np.ndarray[Any, np.dtype[np.intp]]):
 def seeded(
     drawn: Sequence[Drawn] | NDArray[np.intp], rows: int, rng: np.random.Generator
 ) -> list[Drawn]:
-    """Return minibatches, each with a seed of its own; those of all rows name them.
+    """Return minibatches, each with its own seed; None becomes the indices of all rows.
 
     Args:
         drawn: the minibatches.
         rows: the number of rows.
         rng: the stream that the seeds are drawn from.
     """
-    found = list[Drawn]()
+    minibatches = list[Drawn]()
     for one, seed in zip(drawn, rng.integers(2**63, size=len(drawn)).tolist(), strict=True):
         named = (np.arange(rows) if one is None else one).view(SeededRows)
         named.seed = seed
-        found.append(named)
-    return found
+        minibatches.append(named)
+    return minibatches
 
 
 def seed_of(drawn: Drawn) -> int | None:
-    """Return the seed of a minibatch's step; None where it has none."""
+    """Return the seed of a minibatch's step; None if it has none."""
     return drawn.seed if isinstance(drawn, SeededRows) else None
 
 
 class LaterDraws(Sequence[NDArray[np.intp]]):
-    """Minibatches that are drawn where they are used, from a stream that nothing else draws from.
+    """Minibatches that are drawn at their first use, from a stream that nothing else draws from.
 
     Args:
-        rng: the stream; or, where the same work of many clients is described at once, those of all.
+        rng: the stream; if the same work of many clients is described at once, all their streams.
         rows: see `draw_minibatches`.
         batch: see `draw_minibatches`.
         count: see `draw_minibatches`.
-        draw: draws them where it is not the kernels that do.
+        draw: draws the minibatches, unless the kernels do.
     """
 
     __slots__ = ("_count", "_draw", "_drawn", "batch", "rng", "rows")
@@ -391,7 +394,7 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
         """The stream of a single client.
 
         Raises:
-            TypeError: they are the streams of many.
+            TypeError: there are streams of many clients.
         """
         if isinstance(self.rng, StreamGroup):
             raise TypeError("the minibatches of many clients are drawn by what computes with them")
@@ -412,7 +415,7 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
 
 
 def equal_sizes(drawn: Minibatches) -> bool:
-    """Return whether minibatches have one size, as all have but the last one of a pass."""
+    """Return whether minibatches have one size; the last one of a pass may be smaller."""
     if isinstance(drawn, LaterDraws):
         return True
     first, last = drawn[0], drawn[-1]
@@ -420,7 +423,7 @@ def equal_sizes(drawn: Minibatches) -> bool:
 
 
 def all_or_some(drawn: Minibatches) -> bool:
-    """Return whether minibatches are each of all rows, or each of drawn ones."""
+    """Return whether either all minibatches have all rows, or all have drawn rows."""
     if isinstance(drawn, LaterDraws | np.ndarray):
         return True
     return len({minibatch is None for minibatch in drawn}) == 1
@@ -429,14 +432,14 @@ def all_or_some(drawn: Minibatches) -> bool:
 def shuffled_passes(
     rng: np.random.Generator, rows: int, batch: int, count: int, *, drop_last: bool
 ) -> list[NDArray[np.intp]]:
-    """Draw the minibatches of passes over all rows, each pass in an order of its own.
+    """Draw the minibatches of passes over all rows, each pass in a new order.
 
     Args:
         rng: the stream; each pass takes one permutation of the rows from it.
         rows: the number of rows.
         batch: the size of a minibatch, at most all rows.
         count: the number of passes.
-        drop_last: whether the last minibatch of a pass is left out where it is smaller.
+        drop_last: whether the last minibatch of a pass is left out if it is smaller.
 
     Returns:
         The indices of the rows of each minibatch, shape (b,).

@@ -1,17 +1,19 @@
 """Schedules: the factor of a step size by round or by local step.
 
-With t = 0, 1, ... the number of rounds, or of the client's local steps, before this one, and t the
-same less `warm_up` after that many, the factors are
+Let t = 0, 1, ... be the number of rounds, or of the client's local steps, before this one. In the
+first `warm_up` of them, the factor is (t + 1)/warm_up. After them t starts again at 0, and the
+factors are
 
     constant             1;
     step                 to^floor(t/every);
     cosine               least + (1 - least)(1 + cos(pi min(t, over)/over))/2;
-    inverse-square-root  sqrt(scale/(scale + t));
+    inverse-square-root  sqrt(scale/(scale + t)).
 
-and (t + 1)/warm_up in the first `warm_up` of them. Local steps are counted as if the client had
-taken part in every round, with as many steps as in this one. Sources: Goyal et al., "Accurate,
-Large Minibatch SGD", 2017 (warm-up); Loshchilov, Hutter, "SGDR", ICLR 2017 (cosine); Vaswani et
-al., "Attention Is All You Need", NeurIPS 2017 (inverse square root).
+Local steps are counted as if the client had taken part in every round, with as many steps as in
+this one.
+
+Sources: Goyal et al., "Accurate, Large Minibatch SGD", 2017 (warm-up); Loshchilov, Hutter, "SGDR",
+ICLR 2017 (cosine); Vaswani et al., "Attention Is All You Need", NeurIPS 2017 (inverse square root).
 """
 
 from abc import abstractmethod
@@ -26,7 +28,7 @@ from fedsim.core.blocks.spec import Block, Given, KindFirst
 
 
 class Schedule(KindFirst):
-    """The factor of a step size, as time goes on."""
+    """The factor of a step size, as a function of time."""
 
     kind: str
     by: Literal["round", "step"] = Field(
@@ -58,7 +60,7 @@ class Schedule(KindFirst):
 
     @abstractmethod
     def decay(self, t: int) -> float:
-        """Return the factor after `t` rounds or steps beyond those of the warm-up."""
+        """Return the factor after the warm-up and `t` further rounds or steps."""
 
 
 class ConstantSchedule(Schedule):
@@ -72,7 +74,7 @@ class ConstantSchedule(Schedule):
 
 
 class StepSchedule(Schedule):
-    """A step size that falls by a factor every so often."""
+    """A step size that falls by a factor at regular intervals."""
 
     kind: Literal["step"] = "step"
     every: PositiveInt = Field(description="rounds or steps between two falls")
@@ -91,7 +93,7 @@ class CosineSchedule(Schedule):
     least: float = Field(default=0.0, ge=0, le=1, description="the factor at its end and after it")
 
     def decay(self, t: int) -> float:
-        """Return the point of the cosine."""
+        """Return least + (1 - least)(1 + cos(pi min(t, over)/over))/2."""
         return self.least + (1 - self.least) * (1 + cos(pi * min(t, self.over) / self.over)) / 2
 
 
@@ -111,7 +113,7 @@ class InverseSquareRootSchedule(Schedule):
 SCHEDULES: Registry[Schedule] = Registry(
     "schedule", (ConstantSchedule, StepSchedule, CosineSchedule, InverseSquareRootSchedule)
 )
-"""Every schedule of a step size that a scenario can name."""
+"""The schedules of a step size that a scenario can name."""
 
 AnySchedule = Given[Annotated[Schedule, OneOf(SCHEDULES)] | None, Schedule | Block | None]
 """A field for a schedule; None for a constant step size."""

@@ -1,8 +1,8 @@
-"""Gradients and gradient steps of many clients at once, each at a model of its own.
+"""Gradients and gradient steps of many clients at once, each at its own model.
 
-As for their values (see `client_losses`), a client's result is bit-identical to that of its own
-loss: the kernels of linear algebra are called for each client as before, with the same sizes, and
-all else is computed entry by entry.
+As for values (see `client_losses`), a client's result is bit-identical to that of its own loss. The
+linear algebra kernels are called for each client as before, with the same sizes. Everything else is
+computed entry by entry.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from fedsim.problems.losses import (
 )
 
 LEAST = 2
-"""From so many rows, and so many features, on: a product with one of them is another kernel's."""
+"""The least number of rows, and of features; with fewer, another kernel computes the product."""
 
 
 def _residuals(rows: Rows, models: Array) -> Array:
@@ -34,6 +34,7 @@ def _residuals(rows: Rows, models: Array) -> Array:
 def _sigmoids(rows: Rows, models: Array) -> Array:
     u = _products(rows.X, models)
     slopes = _room(u.shape, u.dtype)
+    # Up to this argument exp cannot overflow. The other clients take the kernel of their own loss.
     moderate = u.max(axis=-1) <= linear.STEEP
     p = np.exp(u[moderate])
     slopes[moderate] = p / (p + 1.0)
@@ -64,9 +65,9 @@ def gradients(loss: LinearLoss, rows: Rows, models: Array) -> Array:
     """Return a (sub)gradient of each client's loss, shape (k, d); see `LocalLoss.gradient`.
 
     Args:
-        loss: the mathematics.
+        loss: the loss that all clients share.
         rows: the rows of the clients, stacked: features of shape (k, n, d).
-        models: where, shape (k, d).
+        models: the model of each client, shape (k, d).
     """
     at = _room(models.shape, rows.X.dtype)
     at[...] = models
@@ -86,9 +87,9 @@ def steps(
     """Return the models after `count` full gradient steps, shape (k, d); see `sgd_steps`.
 
     Args:
-        loss: the mathematics.
+        loss: the loss that all clients share.
         rows: the rows of the clients, stacked.
-        start: the models before, shape (k, d).
+        start: the models before the steps, shape (k, d).
         eta: the step size.
         count: the number of steps.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
@@ -101,7 +102,7 @@ def steps(
 
 
 def squares(vectors: Array) -> Array:
-    """Return |v|^2 of each row of an array (k, d), shape (k,), as `v.dot(v)` has it."""
+    """Return |v|^2 of each row of an array (k, d), shape (k,), with the same bits as `v.dot(v)`."""
     rows = _room(vectors.shape, vectors.dtype)
     rows[...] = vectors
     return np.asarray(np.vecdot(rows, rows))
@@ -115,7 +116,8 @@ def _products(X: Array, vectors: Array) -> Array:
 
 
 def _room(shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Array:
-    # The oldest kernels of OpenBLAS sum a product by where it begins in memory. Arrays begin at a
-    # multiple of 16 bytes, so each client's vectors do here, too.
+    # The address of a product determines the order in which OpenBLAS's oldest kernels sum it. A
+    # separate array begins at a multiple of 16 bytes, so each client's vectors must do so here,
+    # too.
     clients, count = shape
     return np.empty((clients, 4 * ceil(count / 4)), kind)[:, :count]

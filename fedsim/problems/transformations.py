@@ -1,4 +1,4 @@
-"""Steps of optimizers of optax on a flat model: its parts are a list of arrays."""
+"""Steps of optax optimizers on a flat model, whose parts optax sees as a list of arrays."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
@@ -15,16 +15,16 @@ from fedsim.core.ports import Array
 from fedsim.problems.parts import ModelPart, parts_of
 
 Tensor: TypeAlias = Any
-"""An array of JAX, whose types say nothing of its shape."""
+"""An array of JAX, whose types say nothing about its shape."""
 
 _TRIED = parts_of(["w"], [(16, 16)])
 """The model that an optimizer is tried on."""
 
 
 class Transformation:
-    """An optimizer of optax for a model of some parts.
+    """An optax optimizer for a model of some parts.
 
-    Its state is arrays of real numbers, and whole numbers that count its steps.
+    Its state consists of arrays of real numbers, and of whole numbers that count its steps.
 
     Args:
         make: a function of a step size; it returns the optimizer.
@@ -62,7 +62,7 @@ class Transformation:
             g: the gradient, shape (d,).
             eta: the step size.
             moments: the state.
-            taken: the steps before this one.
+            taken: the number of steps before this one.
         """
         with self._number_types():
             moved, leaves = self._advance(
@@ -72,19 +72,20 @@ class Transformation:
 
     @cached_property
     def operations(self) -> float:
-        """Operations a value, as XLA counts, less the 2 of w - eta g."""
+        """Operations per value of the model, as XLA counts them, minus the 2 of w - eta g."""
         flat = self._narrow(np.zeros(self._size))
         with self._number_types():
             leaves = self._unpack(self.begin(flat), 0)
             counts: Any = self._advance.lower(flat, flat, 0.1, leaves).compile().cost_analysis()
-        found = counts[0] if isinstance(counts, list) else counts
-        return max(round(float((found or {}).get("flops", 0.0)) / self._size) - 2.0, 0.0)
+        costs = counts[0] if isinstance(counts, list) else counts
+        # XLA may have no cost analysis on a device.
+        return max(round(float((costs or {}).get("flops", 0.0)) / self._size) - 2.0, 0.0)
 
     def _try(self) -> tuple[Any, list[Any], list[bool]]:
         """Return the form of the state, its leaves, and which of them are real.
 
         Raises:
-            DataError: the optimizer cannot be made, or take two steps.
+            DataError: the optimizer cannot be made, or cannot take two steps.
         """
         wanted = "an optimizer of optax is a function of a step size that returns init and update"
         flat = self._narrow(np.linspace(-1.0, 1.0, self._size))
@@ -133,7 +134,8 @@ class Transformation:
         return list(whole)
 
     def _unpack(self, moments: Sequence[Array], taken: int) -> list[Tensor]:
-        """Return the leaves of a state; inverse of `_pack`, and the steps that were taken."""
+        """Return the leaves of a state from its vectors (see `_pack`) and its number of steps."""
+        # An empty array is added, since NumPy cannot join an empty list.
         whole, at, leaves = np.concatenate([*moments, np.zeros(0)]), 0, []
         for each, so in zip(self._leaves, self._real, strict=True):
             if so:
@@ -148,7 +150,7 @@ class Transformation:
 def transformation(
     make: Callable[[Any], Any], name: str, numbers: str, parts: tuple[ModelPart, ...] = _TRIED
 ) -> Transformation:
-    """Return a `Transformation`, which is compiled once; errors as there."""
+    """Return a `Transformation`, which is compiled once; errors as for its constructor."""
     return Transformation(make, name, numbers, parts)
 
 

@@ -1,4 +1,4 @@
-"""Vectors and matrices as the rules of optimizers take them: of NumPy and of PyTorch alike."""
+"""Functions on vectors and matrices of NumPy and PyTorch alike, for the rules of optimizers."""
 
 from typing import Any, TypeAlias
 
@@ -11,14 +11,14 @@ Vector: TypeAlias = Any
 
 
 def fill(like: Vector, value: float) -> Vector:
-    """Return a vector like another one, of one value."""
+    """Return a vector like another one, filled with one value."""
     if isinstance(like, np.ndarray):
         return np.full_like(like, value)
     return like.new_full(like.shape, value)
 
 
 def like(w: Vector, part: Array) -> Vector:
-    """Return numbers as a vector of the type of `w`, of its own memory."""
+    """Return numbers as a vector of the type of `w`, copied."""
     if isinstance(w, np.ndarray):
         return part.astype(w.dtype)
     return w.new_tensor(part)
@@ -41,21 +41,23 @@ def sign(v: Vector) -> Vector:
 
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
-"""The coefficients of Jordan et al., under which singular values come to 0.7 to 1.2 soon."""
+"""The coefficients of Jordan et al., which bring singular values to 0.7 to 1.2 in a few
+iterations."""
 
 LEAST = 1e-7
-"""What a matrix's norm counts as at least."""
+"""The least norm that a matrix is divided by."""
 
 
 def orthogonal(matrix: Vector, iterations: int) -> Vector:
     """Return a matrix with the singular vectors of another one, and singular values near 1.
 
-    From X = M/|M|, its shorter side first, it iterates X <- a X + (b X X^T + c (X X^T)^2) X, the
-    same polynomial for each singular value (the method of Newton and Schulz).
+    It starts from X = M/|M|, transposed if M has more rows than columns, and iterates X <- a X + (b
+    X X^T + c (X X^T)^2) X. Each iteration applies the same polynomial to all singular values (the
+    method of Newton and Schulz).
 
     Args:
         matrix: M, shape (m, n).
-        iterations: their number.
+        iterations: the number of iterations.
 
     >>> np.linalg.svd(orthogonal(np.diag([3.0, 1.0]), 5)).S.round(2).tolist()
     [1.13, 0.75]

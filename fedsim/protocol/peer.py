@@ -73,6 +73,7 @@ class PeerProtocol:
         self._transport = transport
         self._exchanges = 0
         self._exchange: Exchange | None = None
+        self._broken_off: Exchange | None = None
         self._early: dict[int, dict[ClientId, Envelope]] = {}  # by exchange and sender
 
     @property
@@ -200,10 +201,15 @@ class PeerProtocol:
         Raises:
             LocalProtocolError: there is no exchange.
         """
-        ended, self._exchange = self._exchange, None
+        ended, self._exchange, self._broken_off = self._exchange, None, None
         if ended is None:
             raise LocalProtocolError("there is no exchange that could end")
         return sorted(ended.replies, key=_BY_SENDER)
+
+    def cancel(self) -> None:
+        """Cancel the open exchange, if any, discarding its replies."""
+        # Kept to describe what the node was waiting for, if the run ends here.
+        self._broken_off, self._exchange = self._exchange, None
 
     def take_back(self, message: Message) -> None:
         """Roll back the packers' state after the loss of a message."""
@@ -218,6 +224,7 @@ class PeerProtocol:
     @property
     def stuck(self) -> str:
         """The neighbours that it waits for, in words; empty if it waits for none."""
-        if self._exchange is None or self._exchange.over:
+        exchange = self._broken_off if self._exchange is None else self._exchange
+        if exchange is None or exchange.over:
             return ""
-        return f"{node_name(self.id)} waits in round {self.round}: {self._exchange.progress}"
+        return f"{node_name(self.id)} waits in round {self.round}: {exchange.progress}"

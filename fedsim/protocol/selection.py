@@ -221,11 +221,22 @@ class Selection:
         return outcome
 
     def narrow(self, outcome: ExchangeOutcome) -> Cohort:
-        """Return the candidates to ask for an update."""
+        """Return the candidates to ask for an update.
+
+        Raises:
+            ClientOrderError: the policy chooses a client twice, or one that is no candidate.
+        """
         wanted = self._policy.wanted or len(outcome.clients)
         moment = Moment(outcome.number, outcome.ended, wanted)
-        chosen = (self._first + place for place in self._selector.narrow(moment, outcome))
-        return Cohort(sorted(chosen), drawn=True)
+        chosen = self._selector.narrow(moment, outcome.in_time())
+        candidates, kind = frozenset(outcome.asked.tolist()), self._policy.kind
+        clients = list[ClientId]()
+        for place in checked_order(chosen, len(self._samples), kind, whole=False):
+            if place not in candidates:
+                text = f"client {place}, which is no candidate of this round; give candidates"
+                raise ClientOrderError(f"the order of {kind} has {text}")
+            clients.append(self._first + place)
+        return Cohort(sorted(clients), drawn=True)
 
     def _order(
         self, to: Sequence[ClientId] | None, now: float, sent: Sent | None
@@ -263,7 +274,7 @@ class Watch:
         self._reports, self._first = reports, first
         self._begun = list[float]()  # start times of the exchanges, from number 1
         self._asked: Sequence[ClientId] = ()
-        self._seen = list[tuple[ClientId, float, tuple[float, ...]]]()
+        self._seen = list[tuple[ClientId, float, tuple[float, ...], int]]()
 
     def begin(self, now: float, asked: Sequence[ClientId]) -> None:
         """Open an exchange."""
@@ -276,7 +287,7 @@ class Watch:
         if not 0 < exchange <= len(self._begun):
             return  # the protocol itself refuses it
         reported = read_reports(message, self._reports)
-        self._seen.append((client, now - self._begun[exchange - 1], reported))
+        self._seen.append((client, now - self._begun[exchange - 1], reported, exchange))
 
     def close(self, now: float, number: int) -> ExchangeOutcome:
         """Return the outcome of the open exchange.
@@ -296,6 +307,7 @@ class Watch:
             np.array([reply[0] for reply in seen], np.int64) - self._first,
             np.array([reply[1] for reply in seen], float),
             {name: reports[:, place] for place, name in enumerate(self._reports)},
+            np.array([reply[3] < len(self._begun) for reply in seen], bool),
         )
 
 

@@ -57,6 +57,30 @@ class NoClientsLeft(RunStopped):
     """Ends the server's coroutine when no client will ever take part again."""
 
 
+def ended_by(error: BaseException, *kinds: type[BaseException]) -> BaseException | None:
+    """Return the exception of one of some kinds with which a server's coroutine has ended.
+
+    A method may commit within a task of an `asyncio.TaskGroup`, which raises a group of exceptions.
+
+    Args:
+        error: with which the coroutine has ended.
+        kinds: the kinds that are an end and no error.
+
+    Returns:
+        The first one, if the coroutine has no other error; else None.
+
+    Example:
+        >>> ended_by(BaseExceptionGroup("", [RunStopped("rounds: 3 of 3")]), RunStopped)
+        RunStopped('rounds: 3 of 3')
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, kinds) else None
+    ends, others = error.split(kinds)
+    if ends is None or others is not None:
+        return None
+    return ended_by(ends.exceptions[0], *kinds)
+
+
 @dataclass(frozen=True)
 class RuleOrBound:
     """A Pydantic annotation: a user-defined stop rule, or a number that a measure has to reach."""

@@ -249,8 +249,8 @@ class Check:
         extent: the number of runs, and how long they take on this machine.
         variants: one row per variant: algorithm, clients, dimension (of the model), optimum (the
             smallest objective; NaN if unknown), and the cost of its second round for all clients
-            together, or of its only one: round (0 if none has ended), round_s, bits_down,
-            bits_up, joules, asked (the size of the cohort, with all that gateways ask).
+            together, or of its only one: round (0 if none has ended), round_s, bits_down, bits_up,
+            joules, asked (the size of the cohort, with all that gateways ask).
         costs: one row per variant, round and group of the fleet: the mean cost per client.
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.

@@ -1,7 +1,7 @@
 """Scenarios: what the user writes, read from YAML into frozen specs with units resolved.
 
-What a scenario is made of in Python is here by name, but for methods (`fedsim.algorithms`), what
-problems are made of (`fedsim.problems`) and compressors (`fedsim.wire`).
+The classes of a scenario can be imported from here by name. Exceptions are methods
+(`fedsim.algorithms`), the parts of problems (`fedsim.problems`) and compressors (`fedsim.wire`).
 """
 
 from typing import TYPE_CHECKING

@@ -1,11 +1,11 @@
-"""Compatibility of compressors and error feedback with the meaning of a method's messages.
+"""Which compressors and kinds of error feedback suit the messages of a method.
 
-The rule is that of `fedsim.core.ports.Meaning`. EF keeps the error of a message and adds it to the
-next one. That corrects increments, which the receiver adds up, but corrupts states, which it
-replaces. EF21 sends the compressed change of the receiver's state, which is correct for both, as
-long as the receiver gets every message; if clients receive different messages, the server stores
-the state of each. A difference to the receiver's state contains earlier errors already, so feedback
-would count them twice.
+The rule follows from `fedsim.core.ports.Meaning`. EF keeps the compression error of a message and
+adds it to the next one. This corrects increments, which the receiver adds up. It corrupts states,
+which the receiver replaces. EF21 sends the compressed change of the receiver's state. This is
+correct for both, as long as the receiver gets every message; if clients receive different messages,
+the server stores one state per client. A message that is a difference to the receiver's state
+contains earlier errors already, so feedback would count them twice.
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,17 @@ from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import COMPRESSORS, Feedback, refusal
 
 Conflict = tuple[str, str, object]
-"""Key, message, value seen."""
+"""Key, message, and the value in the scenario."""
 
 WAYS = ("up", "down")
 
 _ESTIMATES = ("mean", "sum")
-"""Ways of combining replies that use the law of a draw; see `Algorithm.combines`."""
+"""Ways of combining replies that account for the sampling probabilities; see
+`Algorithm.combines`."""
 
 
 def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield compressors and kinds of feedback that do not fit the method."""
+    """Yield conflicts of compressors and error feedback with the method."""
     for way in WAYS:
         feedback = _link(scenario, way).error_feedback
         if reason := why_not(scenario, way, feedback):
@@ -44,11 +45,12 @@ def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
-    """Return why a link cannot have a kind of feedback; empty if it can."""
+    """Return why a link cannot have a kind of error feedback; empty if it can."""
     if feedback == "none":
         return ""
     method = scenario.algorithm
-    meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
+    # Exact vectors are never compressed, so they have no errors to feed back.
+    meanings = set((method.up if way == "up" else method.downlink).values()) - {Meaning.EXACT}
     if not meanings:
         return f"messages of {_sender(scenario, way)} are not compressed, so there is no error"
     if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
@@ -81,11 +83,12 @@ def _link(scenario: ScenarioKeys, way: str) -> Compression:
 
 
 def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
-    """Return accepted values in place of a link's feedback, best first."""
+    """Return the accepted values that could replace a link's error feedback, best first."""
     accepted = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
-    added = method.adding_up() if way == "up" else None
+    added = method.increment_variant() if way == "up" else None
     if added is not None:
+        # Adding up increments is suggested only if the method then accepts this feedback.
         other = scenario.model_copy(update={"algorithm": added.method})
         if not why_not(other, way, seen):
             accepted.append(f"algorithm.{added.keys}")
@@ -95,28 +98,29 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
 
 
 def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
-    """Return the accepted kinds of feedback of a link, as written in a scenario."""
+    """Return the accepted kinds of error feedback of a link, in the notation of a scenario."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
     return [f"error_feedback: {kind}" for kind in kinds if not why_not(scenario, way, kind)]
 
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
-    """Return whether the method's theory needs unbiased messages."""
-    method = scenario.algorithm
-    return method.unbiased if way == "up" else method.unbiased_down
+    """Return whether the theory of the method needs unbiased messages in a direction."""
+    return way in scenario.algorithm.unbiased
 
 
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Return whether a link's compressor is biased although the theory needs an unbiased one."""
+    # The kind of a contract does not depend on the length of the vector: 2 is arbitrary.
     contract = _link(scenario, way).compressor.contract(2)
     return _requires_unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
 
 
 def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
-    """Yield a biased compressor that neither the theory nor feedback allows."""
+    """Yield a biased compressor that neither the theory nor error feedback permits."""
     method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
     good = _list_accepted(scenario, way)
+    # Feedback that the link accepts corrects the bias; for any other, `compression` has a conflict.
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which correct increments" if good else ""
@@ -141,8 +145,8 @@ def _may_miss(scenario: ScenarioKeys, way: str) -> str:
 def _server_may_miss(scenario: ScenarioKeys) -> str:
     """Return why the server may miss messages of a client; empty if it cannot.
 
-    If a client leaves, its aborted messages are rolled back together. A message lost on the air may
-    have a successor already, which is a change relative to it.
+    A client that leaves is no reason: its aborted messages are rolled back together. A message lost
+    on the air is one, because the client may already have sent the next change relative to it.
     """
     if not (scenario.silence.keep_late and scenario.participation.keep_late):
         return "the server drops late replies"
@@ -155,13 +159,14 @@ def _server_may_miss(scenario: ScenarioKeys) -> str:
 
 
 def _clients_may_miss(scenario: ScenarioKeys) -> str:
-    """Return why the server may not know the states of clients; empty if it does.
+    """Return why the server may lose track of the clients' states; empty if it cannot.
 
-    Clients need not receive the same messages, since the server stores each client's state
-    (`held_alike`). But every message has to arrive, since there are no acknowledgements.
+    Clients may receive different messages, since the server stores each client's state (see
+    `held_alike`). But every message has to arrive, since there are no acknowledgements.
     """
     for number, group in enumerate(scenario.fleet):
         if group.missing:
+            # "(radio.tries)" becomes "(fleet.0.radio.tries)".
             return _unsure(f"{group.missing[:-1].replace('(', f'(fleet.{number}.')})")
     if scenario.network.broadcast == "cell":
         if any(group.radio.loss.mean > 0 for group in scenario.fleet):
@@ -181,7 +186,7 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
 
 
 def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield reasons why an informed participation policy cannot work."""
+    """Yield reasons why a participation policy that uses clients' reports cannot work."""
     policy = scenario.participation
     if isinstance(policy, Informed) and policy.of_losses:
         yield from _reports_losses(scenario)
@@ -189,7 +194,7 @@ def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def unmet_above(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield such reasons for a server of gateways; see `fedsim.scenario.tiers.hop`."""
+    """Yield the same for a server above gateways; see `fedsim.scenario.tiers.hop`."""
     policy = scenario.participation
     if isinstance(policy, Informed):
         kind = policy.kind
@@ -203,13 +208,13 @@ def unmet_above(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield requirements of an informed policy that the method or the fleet does not meet."""
+    """Yield requirements of such a policy that the method or the fleet does not meet."""
     policy, method = scenario.participation, scenario.algorithm
     if not isinstance(policy, Informed):
         return
     if "norm" in policy.reported and Meaning.STATE in method.up.values():
         text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
-        added = method.adding_up()
+        added = method.increment_variant()
         remedy = "" if added is None else f"; use algorithm.{added.keys}"
         yield "participation.kind", f"{text} {method.kind} send models{remedy}", policy.kind
     if "norm" in policy.reported and method.constrained:
@@ -227,7 +232,7 @@ def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield why clients cannot report the losses of their samples at the received model."""
+    """Yield reasons why clients cannot report their mean loss at the received model."""
     kind, method, loss = scenario.participation.kind, scenario.algorithm, scenario.problem.loss
     scale = getattr(loss, "scale", "mean")
     if isinstance(loss, ProgramLoss):
@@ -236,13 +241,13 @@ def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
     elif scale in {"sum", "share"}:
         text = f"got {scale}, but clients of {kind} report the mean loss of their samples"
         yield "problem.loss.scale", f"{text}; use mean", scale
-    if method.down.get("", Meaning.STATE) is not Meaning.STATE:
+    if method.downlink.get("", Meaning.STATE) is not Meaning.STATE:
         text = f"got {kind}, for which clients report their loss at the received model; the server"
         yield "participation.kind", f"{text} of {method.kind} sends steps", kind
 
 
 def _intensities(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield groups of clients without a carbon intensity."""
+    """Yield groups of clients that have no carbon intensity."""
     kind = scenario.participation.kind
     for number, group in enumerate(scenario.fleet):
         if group.carbon is None:
@@ -261,10 +266,10 @@ def _unsure(reason: str) -> str:
 
 
 def held_alike(scenario: ScenarioKeys) -> bool:
-    """Return whether all clients hold the same copy of the server's messages.
+    """Return whether all clients hold the same copy of the server's vectors.
 
-    They do if every client is sent every message once. A round that is abandoned is sent again, and
-    a deadline that no client meets abandons it.
+    They do if every message is sent to every client, once. An abandoned round is sent again, and a
+    round is also abandoned if no client meets its deadline.
     """
     policy = scenario.participation
     ends = policy.closes_after, policy.round_timeout, scenario.silence.closes_after

@@ -1,7 +1,7 @@
-"""The scenarios that come with fedsim: found by their names, wherever one is.
+"""The scenarios that come with fedsim, which can be used by name from any folder.
 
-They stand in `scenarios/` of the repository. A package that is built from it has the same files in
-`fedsim/examples/`, so that nothing is kept twice.
+In the repository they are in `scenarios/`. A package built from it has the same files in
+`fedsim/examples/`, so there is only one copy.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fedsim.core.blocks.wording import nearest, printable
 from fedsim.core.errors import Fault, ScenarioError
 
 FIRST = "quickstart"
-"""The one to begin with."""
+"""The example for newcomers, listed first."""
 
 _LISTED = "`fedsim examples` lists them"
 _LAST = "papers"
@@ -20,13 +20,13 @@ _PACKAGE = File(__file__).parents[1]
 
 
 def folder() -> File:
-    """Return the folder that they are in: that of the package, or of a checkout."""
+    """Return the folder of the examples: in the package, or in a checkout of the repository."""
     inside = _PACKAGE / "examples"
     return inside if inside.is_dir() else _PACKAGE.parent / "scenarios"
 
 
 def examples() -> Mapping[str, File]:
-    """Return the files by their names: the one to begin with first, what papers ask last."""
+    """Return the files by name: the one for newcomers first, those that reproduce papers last."""
     files = folder().rglob("*.yaml")
     return {file.stem: file for file in sorted(files, key=_order)}
 
@@ -39,7 +39,7 @@ def example(name: str) -> File:
     """Return the file of an example.
 
     Raises:
-        ScenarioError: there is none of that name.
+        ScenarioError: no example has this name.
     """
     known = examples()
     if name not in known:
@@ -48,12 +48,13 @@ def example(name: str) -> File:
 
 
 def find_scenario(source: str | File) -> File:
-    """Return the file of a scenario: the one that is named, or an example of that name.
+    """Return the file of a scenario: `source` itself if it is a path, otherwise the example's.
 
     Raises:
-        ScenarioError: it looks like a name, and there is neither.
+        ScenarioError: `source` looks like a name, but is neither a file nor an example.
     """
     file, name = File(source), str(source)
+    # A suffix or a folder marks a path: whether it exists is for the reader to report.
     if file.suffix or len(file.parts) != 1 or file.is_file():
         return file
     known = examples()
@@ -63,9 +64,9 @@ def find_scenario(source: str | File) -> File:
 
 
 def suggest(file: File) -> str:
-    """Return "; did you mean 'mine.yaml'?" for a file that is not there, or nothing.
+    """Return "; did you mean 'mine.yaml'?" for a missing file, or an empty text.
 
-    It is a scenario beside it, or an example.
+    It suggests a scenario in the same folder, or else an example.
     """
     folder = file.parent
     beside = [file.name for file in folder.glob("*.y*ml")] if folder.is_dir() else []

@@ -1,4 +1,4 @@
-"""Pydantic's errors as faults: where, which key, what was seen, what would be accepted."""
+"""Converts pydantic's errors to faults: place, key, the value seen, and what would be accepted."""
 
 import re
 
@@ -34,7 +34,7 @@ _WANTED = {
 }
 _BLOCKS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _SHAPES = (*_WANTED, "literal_error", "enum")
-_FEW, _MOST = 3, 8  # places of a key, and kinds of blocks that have it, that are named
+_FEW, _MOST = 3, 8  # at most this many places of a key, and kinds of blocks, are listed
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -43,9 +43,16 @@ def faults_of(
 ) -> list[Fault]:
     """Return the faults of a tree that was validated as `model`, in pydantic's order.
 
-    Where a field takes one thing or another, each of them fails for itself: their faults are
-    joined in one, without those that wanted something of another shape altogether, and without
-    what one block or another misses where a key is in none of them.
+    If a field accepts alternatives, each alternative reports its own errors. The messages for one
+    key are joined to one fault. Two sorts of message are left out: those of alternatives that
+    expect another shape altogether, and, beside an unknown key, missing keys of the other
+    alternatives.
+
+    Args:
+        error: the error of pydantic.
+        tree: the data that was validated.
+        model: the class that it was validated as.
+        context: the context of the validation.
     """
     reader = BlockReader(model, tree, context)
     errors = [
@@ -59,6 +66,9 @@ def faults_of(
     closer = {path for path, error_detail in errors if error_detail["type"] not in _BLOCKS}
     messages: dict[KeyPath, list[str]] = {}
     for path, error_detail in errors:
+        # For a block or a list, a complaint about its shape is noise once an error inside it shows
+        # that another alternative accepted the shape. For a scalar, "give a block" is noise beside
+        # any other message.
         if isinstance(error_detail["input"], dict | list):
             beside_the_point = path in around and error_detail["type"] in _SHAPES
         else:
@@ -73,11 +83,12 @@ def faults_of(
 
 
 def _path(error: ErrorDetails, tree: Located) -> KeyPath:
-    """Return the key path of an error: without the members of unions, which are no keys."""
+    """Return the key path of an error, without pydantic's names for alternatives."""
     if error["type"] == "stated":
         return error["loc"]
     path: KeyPath = ()
     piece = tree
+    # pydantic's names of alternatives are not in the tree, and are skipped.
     for key in error["loc"]:
         inner = piece.get(key)
         if inner is not None:
@@ -87,11 +98,11 @@ def _path(error: ErrorDetails, tree: Located) -> KeyPath:
 
 def _message(error: ErrorDetails, path: KeyPath, reader: BlockReader) -> str:
     key = str(path[-1]) if path else ""
-    if error["input"] is None and ":" in key:  # in braces, YAML takes all of it for a key
+    if error["input"] is None and ":" in key:  # within braces, `{a:1}` has the key "a:1" in YAML
         text = "a blank is missing after the colon between a key and its value; write"
         return f"{text} {printable(key.replace(':', ': ', 1))}"
     match error["type"]:
-        case "stated" | "quantity":  # fedsim's own, which say all that is to be said
+        case "stated" | "quantity":  # fedsim's own messages, which are complete
             return error["msg"]
         case "missing":
             field = reader.fields(path[:-1]).get(str(path[-1]))
@@ -107,17 +118,17 @@ def _message(error: ErrorDetails, path: KeyPath, reader: BlockReader) -> str:
 
 
 def _describe(error: ErrorDetails) -> str:
-    """Say what was seen and what would be accepted."""
+    """Return a message with the value seen and what would be accepted."""
     wanted = _WANTED.get(error["type"])
     if wanted:
         return f"got {show(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
-    if isinstance(error["input"], dict | list):  # a block's own rule, which says what it is about
+    if isinstance(error["input"], dict | list):  # a rule of the block, whose text names the keys
         return _plain(error)
     return f"got {show(error['input'])}; {_plain(error)}"
 
 
 def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
-    """Say that a key is not known in its block, whose it is, and where it belongs."""
+    """Return a message that a key is unknown here, with the blocks or places that accept it."""
     key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
     hint = nearest(key, accepted)
     if not hint and (others := reader.kinds_with(path)):

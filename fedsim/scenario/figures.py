@@ -1,4 +1,4 @@
-"""Figures of a model: which are evaluated, and what reads one that is not."""
+"""Checks that a run evaluates the figures that its stop rules and kept models use."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ def targets(
     Args:
         stop: the rules.
         measures: the measures of the scenario.
-        reported: the figures that the clients' own programs say of a model; None where that is
-            not known: then a name may be theirs, unless it is nearly that of a rule.
+        reported: the figures that the clients' own programs report. None if these are unknown: then
+            any name may be one, unless it resembles that of a rule and is probably misspelt.
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported or ())
     read = {name for rule in stop.rules for name in rule.columns}
@@ -46,6 +46,7 @@ def targets(
             if name in measured or name in ("objective", "gap"):
                 continue
             is_own = isinstance(rule, MeasureTarget)  # the column is the key itself
+            # If it is unknown what the clients report, only a likely misspelling is a fault.
             if reported is None and (name in known or not is_own or not nearest(name, rules)):
                 continue
             if name in known:
@@ -62,24 +63,24 @@ def targets(
 
 
 def _above_one(rule: MeasureTarget) -> str:
-    """Return a message on a share that no model reaches; a percentage is what was meant."""
+    """Return a message on an accuracy above 1, which was probably meant in per cent."""
     text = f"got {rule.value:g}, but {rule.measure} is a share, at most 1"
     meant = f"; give {rule.value / 100:g} for {rule.value:g} %" if rule.value <= 100 else ""
     return text + meant
 
 
 def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
-    """Return stop rules that nothing can mean, of a scenario that is wrong elsewhere.
+    """Return stop rules on unavailable figures, for a scenario with errors elsewhere.
 
-    A measure's column is known once measures and the loss are: where these and the rules can be
-    read, the rest need not be right. Where there is no loss yet, only misspelt names are returned.
+    The full check needs a valid scenario. This one only needs valid measures, stop rules and loss.
+    Without a loss, it only returns misspelt names.
 
     Args:
         tree: the scenario as written.
         context: the context of its validation.
 
     Returns:
-        The key and the message of each.
+        Key and message of each such rule.
     """
     written = tree.plain()
     problem = written.get("problem") if isinstance(written, Mapping) else None
@@ -93,14 +94,14 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
     try:
         read: Any = model.model_validate_json(json.dumps(parts), strict=True, context=context)
     except ValidationError:
-        return []  # which is said of these themselves
+        return []  # these blocks report their own errors
     unread = targets(read.stop, read.measures, reports(read.loss) if known else None)
     return [(key, text) for key, text, _ in unread]
 
 
 @cache
 def _parts(*, with_loss: bool) -> type[BaseModel]:
-    """Return the parts of a scenario that say which columns there are, and which are read."""
+    """Return a model of the keys of a scenario that define or use columns."""
     fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
     if with_loss:
         fields["loss"] = ProblemSpec.model_fields["loss"]
@@ -111,12 +112,12 @@ def _parts(*, with_loss: bool) -> type[BaseModel]:
 def find_unmeasured(
     best: str | None, measures: Sequence[Measure], reported: Iterable[str] = ()
 ) -> Iterator[tuple[str, str, object]]:
-    """Yield the figure whose best model is to be kept, if nothing provides it.
+    """Yield a conflict if nothing provides the figure that selects the best model to keep.
 
     Args:
-        best: the figure; None for none.
+        best: the figure; None if no best model is kept.
         measures: the measures of the scenario.
-        reported: the figures that the clients' own programs say of a model.
+        reported: the figures that the clients' own programs report.
     """
     measured = [name for measure in measures for name in measure.columns]
     every = ["objective", "gap", *dict.fromkeys([*measured, *reported])]
@@ -130,12 +131,12 @@ def find_unmeasured(
 
 
 def columns() -> dict[str, str]:
-    """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
+    """Return the columns of fedsim's own measures, each with the kind of the measure."""
     return {name: kinds_of(measure)[0] for measure in MEASURES for name in measure.columns}
 
 
 def find_repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
-    """Yield where two measures would fill the same columns, as key, message and value."""
+    """Yield measures that would fill the same columns as an earlier one: key, message and value."""
     first: dict[str, int] = {}
     for number, measure in enumerate(measures):
         column = measure.columns[0] if measure.columns else measure.kind

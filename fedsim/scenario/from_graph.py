@@ -22,10 +22,10 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     AnyGraph = nx.Graph[Any]
 
 _LINK = {"rate": "bit/s", "latency": "s", "discipline": "", "duplex": "", "loss": "%"}
-"""Attributes of an edge that are those of a link, with the unit of a number."""
+"""Attributes of an edge that describe its link, with the unit of a bare number."""
 
 _NODE = frozenset(Group.model_fields) - {"count", "intervals"}
-"""Attributes of a node that are those of a group of the fleet."""
+"""Attributes of a node that describe the client as a group of the fleet."""
 
 _SERVER = "server"
 
@@ -33,23 +33,32 @@ _CLIENT = re.compile(r"client-(\d+)")
 
 
 def with_graph(tree: Located, graph: "AnyGraph") -> Located:
-    """Return a scenario as written, with what a graph says.
+    """Return a scenario as written, extended by what a graph describes.
 
-    A graph with a node "server" has the links between it and the clients, `network.edges`; these
-    are its nodes client-0, client-1, ..., and all others are routers. Any other graph has the
-    neighbours of peers, `network.peers`, which are numbered in the order of the nodes, or by their
-    own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of edges is the mixing
-    matrix, `rate`, `latency`, `loss`, `discipline` and `duplex` are those of links; numbers are in
-    bit/s and s, and a loss is the share of packets. `bandwidth` is the rate, `delay` the latency,
-    and a name may have a unit, as in `bandwidth_mbps`; so they are in files. In a directed graph
-    links lead one way if some lose packets, or differ from those back; else both ways. Attributes
-    of clients such as `device`, `radio` and `battery` are those of the fleet. Other attributes have
+    Two sorts of graphs are accepted. A graph with a node "server" gives the links between the
+    server and the clients (`network.edges`). Its nodes client-0, client-1, ... are the clients, and
+    all others are routers. Any other graph gives the neighbours of peers (`network.peers`). Peers
+    have the numbers 0, 1, ... if the nodes are named so, or client-0, client-1, ...; otherwise they
+    are numbered in the order of the nodes.
+
+    The attribute `weight` of an edge is an entry of the mixing matrix. `rate`, `latency`, `loss`,
+    `discipline` and `duplex` describe its link. Numbers are in bit/s and s, and a loss is a share
+    of packets. As in files, `bandwidth` is also accepted for the rate and `delay` for the latency,
+    and a name may end in a unit, as in `bandwidth_mbps`. In a directed graph, links are directed if
+    some lose packets or differ from their reverse; otherwise they go both ways. Attributes of
+    client nodes such as `device`, `radio` and `battery` describe the fleet. Other attributes have
     no effect.
 
+    Args:
+        tree: the scenario as written.
+        graph: the graph.
+
     Raises:
-        ScenarioError: the graph cannot be one of peers, or says what the scenario says, too.
+        ScenarioError: the graph is unsuitable, or the scenario already has a block that the graph
+            describes.
     """
     blocks = dict(_blocks(graph))
+    # Empty blocks say nothing, and a graph may replace a star.
     faults = [
         Fault("", key, f"got {show(below.plain())} beside a graph, which says it; leave one out")
         for key in blocks
@@ -60,7 +69,7 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
         raise ScenarioError(faults)
     fleet, nodes = tree.get("fleet"), len(_numbers(graph))
     stated = "fleet" in blocks or (fleet is not None and fleet.content)
-    if "network.peers" not in blocks:  # of a server's clients the split may say how many there are
+    if "network.peers" not in blocks:  # the split may decide how many clients a server has
         stated = stated or not nodes or _at(tree, "problem.split.clients") is not None
     if not stated:
         blocks["fleet"] = [{"count": nodes}]
@@ -80,7 +89,7 @@ def _at(tree: Located, key: str) -> Located | None:
 
 
 def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
-    """Yield the blocks of a scenario by key.
+    """Yield key and value of each block that the graph describes.
 
     Raises:
         ScenarioError: see `with_graph`.
@@ -112,11 +121,12 @@ def _wrong(text: str) -> ScenarioError:
 
 
 def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
-    """Return the numbers of the nodes as clients; with a server, of those that are named so."""
+    """Return the client number of each node. With a server, only nodes named client-N have one."""
     if _SERVER in graph:
         named = ((node, _CLIENT.fullmatch(str(node))) for node in graph)
         return {node: int(match[1]) for node, match in named if match}
     names = [str(node).removeprefix("client-") for node in graph]
+    # Names that are the numbers 0 to M - 1 keep them; otherwise the order of nodes counts.
     if sorted(names) == sorted(map(str, range(len(names)))):
         return {node: int(name) for node, name in zip(graph, names, strict=True)}
     return {node: number for number, node in enumerate(graph)}
@@ -125,10 +135,10 @@ def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
 def _weights(
     graph: "AnyGraph", numbers: Mapping[object, int]
 ) -> list[tuple[int, int, float]] | None:
-    """Return the weights of edges, as the receiver, the sender and the weight; None without any.
+    """Return the weights of edges as (receiver, sender, weight); None if no edge has one.
 
     Raises:
-        ScenarioError: some edges have one, and one has none, or no number.
+        ScenarioError: only some edges have a weight, or one is not a number.
     """
     weights = list[tuple[int, int, float]]()
     bare = list[tuple[object, object]]()
@@ -153,7 +163,7 @@ def _edge(source: object, target: object) -> str:
 
 
 def _network(graph: "AnyGraph", names: Mapping[object, str]) -> Iterator[tuple[str, Any]]:
-    """Yield the edges as links, each in both directions, or in one of them."""
+    """Yield the topology and its links."""
     links = [
         {"source": names[source], "target": names[target], **_link(attributes)}
         for source, target, attributes in _links(graph)
@@ -164,17 +174,17 @@ def _network(graph: "AnyGraph", names: Mapping[object, str]) -> Iterator[tuple[s
         there = [(link, ways.get((link["target"], link["source"]), link)) for link in links]
         if any("loss" in link or _differ(link, back) for link, back in there):
             yield "network.directed", True
-        else:  # one of two that are alike
+        else:  # both directions are alike: one undirected link stands for the two
             ends = {frozenset(pair): link for pair, link in reversed(ways.items())}
             links = [link for pair, link in ways.items() if ends[frozenset(pair)] is link]
     yield "network.edges", links
 
 
 def _links(graph: "AnyGraph") -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    """Yield the edges, with attributes by their names in a scenario.
+    """Yield the edges with their attributes, named as in a scenario.
 
     Raises:
-        ScenarioError: two attributes of one say the same.
+        ScenarioError: two attributes of an edge mean the same.
     """
     for source, target, attributes in graph.edges(data=True):
         named: Mapping[Any, Any] = attributes  # networkx takes any key
@@ -186,7 +196,7 @@ def _links(graph: "AnyGraph") -> Iterator[tuple[Any, Any, dict[str, Any]]]:
 
 
 def _link(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the attributes of an edge say of a link."""
+    """Return the keys of a link that the attributes of an edge give."""
     return {
         key: _quantity(attributes[key], unit) for key, unit in _LINK.items() if key in attributes
     }
@@ -197,17 +207,18 @@ def _differ(link: Mapping[str, Any], back: Mapping[str, Any]) -> bool:
 
 
 def _quantity(value: object, unit: str) -> object:
-    """Return a number with its unit, a share in per cent; what is a text has one."""
+    """Return a number with its unit, and a share in per cent; leave other values unchanged."""
     value = _plain(value)
     if not unit or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if unit == "%" and isfinite(value):
+        # In decimal notation 0.07 is exactly 7 %; as a float, 100 * 0.07 is not.
         return f"{Decimal(repr(float(value))).scaleb(2):f} %"
     return f"{value!r} {unit}"
 
 
 def _plain(value: object) -> object:
-    """Return a value, and of a number of NumPy that of Python which reads the same.
+    """Return a number of NumPy as the Python number that prints the same; others unchanged.
 
     >>> _plain(np.float32(0.1)), _plain(np.int64(3))
     (0.1, 3)
@@ -218,18 +229,18 @@ def _plain(value: object) -> object:
 
 
 def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> Iterator[tuple[str, Any]]:
-    """Yield the groups of the fleet, if nodes say any: clients that follow one another, and alike.
+    """Yield the fleet if nodes have attributes of clients; equal neighbours form one group.
 
     Raises:
-        ScenarioError: a node that is no client has attributes of one.
+        ScenarioError: a node that is no client has such attributes.
     """
     parts_of = {
-        node: {key: _plain(each[key]) for key in sorted(_NODE & each.keys())}
-        for node, each in graph.nodes(data=True)
+        node: {key: _plain(attributes[key]) for key in sorted(_NODE & attributes.keys())}
+        for node, attributes in graph.nodes(data=True)
     }
-    for node, each in parts_of.items():
-        if each and node not in numbers:
-            text = f"the node {printable(str(node))} has the attribute {next(iter(each))}"
+    for node, attributes in parts_of.items():
+        if attributes and node not in numbers:
+            text = f"the node {printable(str(node))} has the attribute {next(iter(attributes))}"
             raise _wrong(f"{text}, and is no client; beside a server, these are client-0, client-1")
     if any(parts_of.values()):
         parts = (parts_of[node] for node in sorted(numbers, key=numbers.__getitem__))

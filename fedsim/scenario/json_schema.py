@@ -1,4 +1,4 @@
-"""The JSON Schema of a scenario file, with which an editor completes and checks it."""
+"""The JSON Schema of scenario files, by which an editor completes and checks them."""
 
 import re
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ Schema = dict[str, Any]
 
 _PREFIX = "#/$defs/"
 _TAKEN: Schema = {"anyOf": [{"enum": [BASE, *RESERVED]}, {"pattern": f"^{RUN}$"}]}
-"""The names that no variant has; case, which makes no difference, is left to `load`."""
+"""Names that no variant may have. A schema cannot ignore case, so `load` checks that."""
 
 _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 
 
 def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
-    """Return the JSON Schema (draft 2020-12) of a scenario as it is written.
+    """Return the JSON Schema (draft 2020-12) of a scenario file.
 
     Args:
-        blocks: classes that the scenario can name beside fedsim's own.
+        blocks: user-defined classes that the scenario can name.
 
     Raises:
-        BlockError: one of them cannot be used, or one that is installed.
+        BlockError: one of them, or an installed one, cannot be used.
 
     Example:
         >>> keys = schema().get("properties")
@@ -47,10 +47,11 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     partial: Schema = _partial({key: value for key, value in document.items() if key != "title"})
     for key in OF_THE_WHOLE:
         del partial["properties"][key]
-    # By its kind alone: it inherits what it needs.
+    # A kind alone is enough for a variant's method, which inherits the required keys.
     kinds = {"type": "string", "enum": list(catalogue(blocks).names(ALGORITHMS))}
     partial["properties"][METHOD]["anyOf"].append(kinds)
     stop = definitions["Stop"]
+    # Figures are keys of `stop`, beside its own: those of fedsim's measures are described here.
     figure = either_form({"type": "number"})
     for name in columns():
         side = "or more" if higher_is_better(name) else "or less"
@@ -67,9 +68,9 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
 
 
 def _as_written(part: Any) -> Any:
-    """Return a schema of files: a class knows its kind, a file has to say it.
+    """Return a schema as it applies to files, in which a block has to name its kind.
 
-    And its patterns are without the named groups that only Python writes so.
+    Named groups in patterns are removed, since only Python has this syntax.
     """
     match part:
         case dict():
@@ -87,7 +88,7 @@ def _as_written(part: Any) -> Any:
 
 
 def _partial(part: Any) -> Any:
-    """Return a schema of blocks from which keys may be missing."""
+    """Return a schema in which no key is required, for blocks of variants."""
     match part:
         case {"$ref": str(name), **rest} if name.startswith(_PREFIX):
             return {**rest, "$ref": f"{_PREFIX}Partial{name.removeprefix(_PREFIX)}"}

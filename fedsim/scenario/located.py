@@ -1,4 +1,4 @@
-"""Plain data with the origin of every piece."""
+"""Plain data in which each piece has its origin: file and line, or option."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ KeyPath = tuple[str | int, ...]
 """A key path: ("fleet", 0, "radio")."""
 
 DEEPEST = 60
-"""Deepest nesting of blocks and lists."""
+"""The deepest accepted nesting of blocks and lists."""
 
 _WIDEST = 512
 _INDEX = re.compile(r"\[(\d+)\](?=\.|\[|$)")
 
 
 def path_of(key: str) -> list[str]:
-    """Return the parts of a key path as users write it: "fleet.0.radio", or "fleet[0].radio".
+    """Split a key path as users write it: "fleet.0.radio", or "fleet[0].radio".
 
     >>> path_of("fleet[0].radio.up")
     ['fleet', '0', 'radio', 'up']
@@ -36,7 +36,7 @@ class Origin(NamedTuple):
 
     Attributes:
         source: a file, or an option of the command; empty for data from Python.
-        line: the line of the file, from 1; 0 if there are no lines.
+        line: the line in the file, from 1; 0 if the source has no lines.
     """
 
     source: str = ""
@@ -51,8 +51,8 @@ class Located:
     """A piece of data and its origin; immutable, so that trees can share it.
 
     Attributes:
-        origin: the line of its key, or its own line without a key.
-        content: a scalar, or further pieces by key or in a list.
+        origin: the line of its key; of the piece itself if it has no key.
+        content: a scalar, or inner pieces as a list or by key.
     """
 
     origin: Origin
@@ -77,7 +77,7 @@ class Located:
         return None
 
     def nearest(self, path: KeyPath) -> "tuple[Located, int]":
-        """Return the piece at a path, or the innermost one around it, and its depth."""
+        """Return the piece at a path, or the innermost existing one around it; and its depth."""
         piece, depth = self, 0
         for key in path:
             inner = piece.get(key)
@@ -95,24 +95,38 @@ Content = dict[str, Located] | list[Located] | str | int | float | bool | None
 
 
 def text(value: str) -> str:
-    """Return a text; raise a ValueError if it cannot be written to a file."""
+    """Return a text unchanged.
+
+    Raises:
+        ValueError: no file can contain it: it has half of a surrogate pair.
+    """
+    # Escapes in YAML and JSON can write half a pair, which no file in UTF-8 can hold.
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError("got half of a surrogate pair, which is no text")
     return value
 
 
 def number(value: float) -> float:
-    """Return a number; raise a ValueError if it is an integer that no format can hold."""
+    """Return a number unchanged.
+
+    Raises:
+        ValueError: it is an integer of more than 512 bits.
+    """
     if isinstance(value, int) and value.bit_length() > _WIDEST:
         raise ValueError(f"got an integer of more than {_WIDEST} bits")
     return value
 
 
 def locate(value: object, origin: Origin, path: tuple[str | int, ...] = ()) -> Located:
-    """Return data from Python as located data with a common origin; `path` leads to it.
+    """Convert data from Python to located data with a common origin.
+
+    Args:
+        value: the data.
+        origin: the origin of all of it.
+        path: the path to the data, for errors.
 
     Raises:
-        TypeError: it contains an object that no scenario file could.
+        TypeError: it contains an object that a scenario file could not contain.
         ValueError: it is nested too deeply, or contains a text or an integer unfit for a file.
     """
     if len(path) > DEEPEST:

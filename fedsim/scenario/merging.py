@@ -1,14 +1,17 @@
-"""Merging scenarios as written: overrides into the base, the base into variants.
+"""Merging scenarios as written: overrides into the base, then the base into variants.
 
-Three rules apply, and their order matters. First, overrides apply to the file as written. So
-`variants.gd.algorithm.step_size=0.1` changes one variant, and an override of the base changes all
-of them. Then each variant is merged over the base, key by key. A block whose `kind` changes is
-replaced as a whole, since keys of the old kind have another meaning, or none, under the new one.
-Methods are an exception: within a family, such as `gd`, `hb` and `chb`, a variant that names
-another kind keeps the common keys. Otherwise every variant would have to repeat the step size.
+Three rules apply, in this order.
 
-Merging works on located trees, not on validated objects: every value keeps its file, line or option
-for later errors.
+1. Overrides apply to the file as written. So `variants.gd.algorithm.step_size=0.1` changes one
+   variant, and an override of the base changes all of them.
+2. Each variant is merged over the base, key by key. A block whose `kind` changes is replaced as a
+   whole, since keys of the old kind mean something else, or nothing, under the new one.
+3. Methods are an exception to rule 2. If a variant replaces a method by another one of its family,
+   such as `gd`, `hb` and `chb`, the common keys stay. Otherwise every variant would have to repeat
+   the step size.
+
+Merging works on located trees, not on validated objects. So every value keeps its file, line or
+option for later errors.
 """
 
 import re
@@ -24,7 +27,7 @@ OPTION = "--set"
 """The command-line option of an override."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-"""The pattern of names of variants, which also name folders."""
+"""The pattern of the name of a variant, which is also the name of a folder."""
 
 STAR = "star"
 """The default topology of a network."""
@@ -37,23 +40,29 @@ METHOD = "algorithm"
 """The key of the block that may inherit keys from a block of another kind."""
 
 Inherited = Callable[[str, str], Collection[str]]
-"""Returns the keys that a method inherits, given the replaced kind and the new one."""
+"""Returns the keys that a method inherits, from the old kind and the new one."""
 
 
 def none_inherited(_before: str, _after: str) -> Collection[str]:
-    """Return no keys."""
+    """Return no keys, for blocks other than methods."""
     return ()
 
 
 def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -> Located:
     """Merge `over` into `base`: blocks key by key; anything else is replaced.
 
-    A block of another kind or topology replaces a block as a whole, except that a method inherits
-    the common keys of its family. A text is short for a block of that kind.
+    A block of another kind or topology replaces the old block as a whole, except that a method
+    inherits the common keys of its family. A text is short for a block of that kind.
+
+    Args:
+        base: the data to start from.
+        over: the differences.
+        inherited: returns the keys that a method inherits.
     """
     below = _block(base)
     if not isinstance(over.content, dict) or below is None:
         return over
+    # Another kind has other keys, so the old ones are dropped unless the kind inherits them.
     if _changes_kind(below, over.content):
         return _inheriting(below, over, inherited)
     merged = dict(below)
@@ -65,14 +74,14 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
 
 
 def _as_block(below: Located | None, over: Located) -> Located:
-    """Return the block of a method that is named by a text, if it is merged into a block."""
+    """Return the block that a method's name stands for, if it is merged into another block."""
     if below is None or not isinstance(over.content, str):
         return over
     return Located(over.origin, {"kind": over})
 
 
 def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherited) -> Located:
-    """Return a block of another kind with the keys that it inherits from the replaced one."""
+    """Return a block that replaces one of another kind, with the keys that it inherits."""
     content = over.content if isinstance(over.content, dict) else {}
     kinds = [str(block["kind"].content) for block in (below, content) if "kind" in block]
     taken = inherited(*kinds) if len(kinds) == 2 else ()
@@ -81,7 +90,7 @@ def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherite
 
 
 def _block(piece: Located) -> dict[str, Located] | None:
-    """Return the keys of a block, or of the block of a preset's name."""
+    """Return the keys of a block, or of the block that a name stands for; None for other data."""
     if isinstance(piece.content, str):
         return {"kind": piece}
     return piece.content if isinstance(piece.content, dict) else None
@@ -89,6 +98,7 @@ def _block(piece: Located) -> dict[str, Located] | None:
 
 def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
     kinds = [block["kind"].content for block in (base, over) if "kind" in block]
+    # A network without a topology is a star.
     if not kinds and "topology" in over:
         below = base["topology"].content if "topology" in base else STAR
         kinds = [below, over["topology"].content]
@@ -98,9 +108,12 @@ def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
 def overridden(
     tree: Located, overrides: Sequence[str], inherited: Inherited = none_inherited
 ) -> tuple[Located, list[Fault]]:
-    """Apply overrides "key.path=value", with values in YAML, to a scenario, in order.
+    """Apply overrides "key.path=value", whose values are YAML, to a scenario, in order.
 
     A value replaces the old one and is not merged: `variants={}` removes all variants.
+
+    Returns:
+        The scenario, and the faults of overrides that could not be applied.
     """
     faults: list[Fault] = []
     for text in overrides:
@@ -115,7 +128,7 @@ def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
     """Apply one override to a scenario.
 
     Raises:
-        ScenarioError: it is malformed, or its path has an index beyond the end of a list.
+        ScenarioError: the override is malformed, or has an index beyond the end of a list.
     """
     origin = Origin(f"{OPTION} {printable(text)}")
     key, equals, written = text.partition("=")
@@ -146,9 +159,16 @@ def place(
     inherited: Inherited = none_inherited,
     depth: int = 0,
 ) -> Located:
-    """Return a tree with `value` at `path[depth:]`, replacing the old value.
+    """Return a tree with `value` at `path[depth:]`, in place of the old value.
 
-    Another kind replaces the block as a whole, or inherits keys, as in `merge`.
+    If this changes the kind of a block, the rules of `merge` apply.
+
+    Args:
+        tree: the tree.
+        path: the path from the root of the scenario.
+        value: the new value.
+        inherited: returns the keys that a method inherits.
+        depth: the depth of `tree` itself in the scenario.
 
     Raises:
         ScenarioError: the path has an index beyond the end of a list.
@@ -164,10 +184,12 @@ def place(
         items[int(key)] = place(inner, path, value, inherited, depth + 1)
         return Located(tree.origin, items)
     block = _block(tree)
+    # A path may lead through blocks that are not written yet, which are created.
     inner = (block or {}).get(key, Located(value.origin, None))
     over = {key: place(inner, path, value, inherited, depth + 1)}
     if block is None:
         return Located(value.origin, over)
+    # As in `merge`, a new kind drops the keys of the old one.
     if _changes_kind(block, over):
         into = inherited if METHOD in path[:depth] else none_inherited
         return _inheriting(block, Located(value.origin, over), into)
@@ -184,10 +206,10 @@ def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
 def variants(
     tree: Located, inherited: Inherited = none_inherited
 ) -> tuple[dict[str, Located], list[Fault]]:
-    """Return the scenario as written, named `base`, with its variants; and faults.
+    """Return all variants of a scenario by name, and faults.
 
-    No returned tree has variants; an invalid variant is left out. A variant without differences
-    gives the scenario as written its name and its place in the order.
+    The result includes the unchanged scenario, as `base`. If some variant has no differences, this
+    variant takes the place of `base`. An invalid variant is left out.
     """
     if not isinstance(tree.content, dict):
         return {BASE: tree}, []
@@ -205,6 +227,7 @@ def variants(
         faults += [tree.fault(("variants", name, *key), text) for key, text in faults_of_variant]
         if not faults_of_variant:
             merged[name] = merge(base, over, inherited)
+    # A variant without differences is the scenario itself, so that "base" would repeat it.
     unchanged = own_name(tree)
     if unchanged in merged and unchanged != BASE:
         del merged[BASE]
@@ -212,7 +235,7 @@ def variants(
 
 
 def own_name(tree: Located) -> str:
-    """Return the name of the scenario as written among its variants."""
+    """Return the name of the unchanged scenario among its variants."""
     written = tree.get("variants")
     over = written.content if written else None
     names = over.items() if isinstance(over, dict) else ()
@@ -222,10 +245,10 @@ def own_name(tree: Located) -> str:
 def _faults_of_variant(
     name: str, over: Located, others: dict[str, Located]
 ) -> list[tuple[tuple[str, ...], str]]:
-    """Return the keys and the faults of a variant, before it is merged."""
+    """Return the faults of a variant before it is merged, each with the key within the variant."""
     if not re.fullmatch(NAME, name):
         return [
-            ((), "a variant names a folder: expected letters, digits, - _ and ., not first a sign")
+            ((), "it names a folder: expected letters, digits, - _ and ., a letter or digit first")
         ]
     if is_reserved(name):
         text = "the name is reserved for another file in the folder of a study; use another one"

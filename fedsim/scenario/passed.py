@@ -1,4 +1,4 @@
-"""Rows and losses that were passed in from Python, as the problem of a scenario."""
+"""The problem of a scenario whose rows and losses are passed from Python."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from fedsim.problems.data.files import check_indices, number_rows
 from fedsim.scenario.specs import ProblemSpec
 
 Block = Source | Mapping[str, Any]
-"""Rows as a block of a scenario; or the share of the rows that is held out."""
+"""Rows as a block of a scenario; or the block of the share of rows to hold out."""
 
 
 def passed_problem(
@@ -23,15 +23,15 @@ def passed_problem(
     split: Mapping[str, Any] | str | None,
     rows_of: Callable[[Any], Block],
 ) -> ProblemSpec:
-    """Return a problem.
+    """Return the problem of a scenario.
 
     Args:
-        loss: its keys.
+        loss: the keys of the loss.
         data: the clients' rows.
-        test: {"fraction": 0.2}; or rows, for `rows_of`; None for none.
-        split: by default the clients of the rows if they have them (`groups`), and otherwise
-            contiguous blocks in fleet order (`contiguous`).
-        rows_of: returns test rows as a block.
+        test: {"fraction": 0.2}, or rows in any form that `rows_of` accepts; None for no test rows.
+        split: by default `groups` if the rows name their clients, otherwise `contiguous`: blocks of
+            rows in the order of the fleet.
+        rows_of: converts test rows to a block.
 
     Raises:
         DataError: test rows cannot be used, a key is unknown, or a value is not accepted.
@@ -55,12 +55,12 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
     """Return (X, y) or (X, y, clients) as a block.
 
     Args:
-        data: what was passed.
-        convert: returns one of them as an array.
-        others: the other forms that rows may have, for errors.
+        data: the tuple.
+        convert: converts one of its items to an array.
+        others: a description of the other accepted forms of rows, for errors.
 
     Raises:
-        DataError: it is something else, or they cannot be used.
+        DataError: `data` has another form, or its arrays cannot be used.
     """
     several = data if isinstance(data, list | tuple) else ()
     if several and all(isinstance(row, list | tuple) and _is_pair(row) for row in several):
@@ -76,12 +76,12 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
 
 
 def _is_pair(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Return whether items are features of several rows, and their labels."""
+    """Return whether items are the features of several rows and their labels."""
     return len(items) == 2 and getattr(items[0], "ndim", 0) > 1
 
 
 def _describe(error: ValidationError) -> str:
-    """Return what pydantic says of a problem's keys, in one sentence."""
+    """Return pydantic's errors about the keys of a problem in one line."""
     texts = []
     for detail in error.errors(include_url=False):
         place = ".".join(str(key) for key in detail["loc"])

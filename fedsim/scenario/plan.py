@@ -1,4 +1,4 @@
-"""From a source to a plan: scenarios, variants and seeds, or all faults at once."""
+"""From a source to a plan: scenarios, variants and seeds; or all faults at once."""
 
 import json
 import re
@@ -45,13 +45,13 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from fedsim.scenario.from_graph import AnyGraph
 
 Written = str | Path | Mapping[str, Any] | Scenario
-"""A file, the name of an example, or a scenario in Python."""
+"""A file, the name of an example, a mapping, or a scenario in Python."""
 
 
-_LONGEST = 100  # characters of the name of a folder
+_LONGEST = 100  # characters in the name of a folder
 
 RUN = 50_000
-"""Memory per run until all runs are compared, bytes; a lower bound."""
+"""Memory that each run keeps until all runs are compared, bytes; a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Variant:
     """One scenario to run, under each of its seeds.
 
     Attributes:
-        name: a valid folder name. The scenario as written is `base`, or has the name of the
-            variant without changes.
-        scenario: complete, without variants and sweeps.
-        question: the comment in the first line of its file; empty if there is none.
-        own: whether it is the scenario as written; messages of its faults name no variant.
-        version: the version of code that was passed in Python; None if there is none.
+        name: a valid folder name. The unchanged scenario is `base`, or has the name of the variant
+            without differences.
+        scenario: the complete scenario, without variants and sweeps.
+        question: the comment in the first line of the file; empty if there is none.
+        own: whether this is the unchanged scenario. Messages about it do not name a variant.
+        version: the user's version of code passed in Python; None if there is none.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Variant:
 
     @property
     def seeds(self) -> range:
-        """The seeds of the variant."""
+        """The seeds of the variant, one per run."""
         return range(self.scenario.seed, self.scenario.seed + self.scenario.seeds)
 
     @cached_property
@@ -84,6 +84,8 @@ class Variant:
         """A hash of everything that determines its runs, except the seed."""
         without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
         written = without_seed.model_dump_json(exclude={"variants", "sweep"})
+        # The objects of code have random keys, which differ in each process; the hash leaves them
+        # out.
         return sha256(without_keys(written).encode()).hexdigest()
 
     def text(self, seed: int) -> str:
@@ -95,20 +97,21 @@ class Variant:
     def _around_seed(self) -> tuple[str, str]:
         """The parts of `text` before and after the seed, computed once.
 
-        Only keys of the whole scenario begin a line, as nested keys are indented.
+        The line of the seed is unambiguous, since nested keys are indented.
         """
         without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        # Everything else in the file is expensive to write, and the same for all seeds.
         before, after = dump(without_seed, self.question).split("\nseed: 0\n")
         return before, after
 
     @property
     def written(self) -> Any:
-        """The scenario as it was written, with overrides, before defaults are filled in."""
+        """The scenario as written, with overrides, but without defaults."""
         return self._tree.plain()
 
     @property
     def prefix(self) -> str:
-        """The beginning of messages about this variant."""
+        """The beginning of messages about this variant; empty for the unchanged scenario."""
         return "" if self.own else _name_variant(self.name, Fault("", "", "")).message
 
     def fault(self, key: str, message: str, *, named: bool = True) -> Fault:
@@ -118,8 +121,9 @@ class Variant:
 
         Args:
             key: the key at fault.
-            message: the fault in words.
-            named: whether the message begins with the variant, unless it is the scenario itself.
+            message: the message.
+            named: whether the message begins with the name of the variant; the unchanged scenario
+                is never named.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
         return fault if self.own or not named else _name_variant(self.name, fault)
@@ -130,11 +134,11 @@ class Plan:
     """The runs of a scenario file.
 
     Attributes:
-        name: the name of the scenario, or of its file.
-        folder: the folder of relative paths: that of the file, or the current one.
-        variants: the variants in the order of the file, after `base`.
-        file: the names of folder and file, "studies/lte.yaml"; empty without a file.
-        added: the variants that overrides have added.
+        name: the title of the scenario, or the name of its file.
+        folder: the folder that relative paths start from: the file's, or the current one.
+        variants: the variants in the order of the file; `base` first, if it is one of them.
+        file: folder and file name, such as "studies/lte.yaml"; empty without a file.
+        added: the names of variants that overrides have added.
     """
 
     name: str
@@ -150,10 +154,10 @@ class Plan:
         return plain[:_LONGEST] or "scenario"
 
     def of_version(self, version: str | None) -> "Plan":
-        """Return the plan with a version of the code that was passed in Python.
+        """Return the plan with the user's version of the code that was passed in Python.
 
         Raises:
-            DataError: the version is not a text, or is empty.
+            DataError: the version is empty or not a text.
         """
         seen: object = version
         if seen is not None and not (isinstance(seen, str) and seen.strip()):
@@ -174,17 +178,17 @@ def load(
     """Read, merge and validate a scenario.
 
     Args:
-        source: a YAML file or the name of an example that comes with fedsim, or the same as a
-            mapping or a `Scenario`.
-        overrides: "key.path=value" with the value in YAML, applied to the scenario as written,
-            before its variants.
+        source: a YAML file, the name of an example that comes with fedsim, a mapping with the same
+            content, or a `Scenario`.
+        overrides: texts "key.path=value" with the value in YAML. They are applied to the scenario
+            as written, before its variants.
         blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...
         graph: a graph of networkx, applied before overrides: edges have weight, rate (bit/s) and
             latency (s), nodes device, radio and battery; see `fedsim.scenario.from_graph`.
 
     Raises:
-        ScenarioError: with all faults, in the order of the file.
-        BlockError: one of `blocks` is not a block, lacks something, or has the name of another.
+        ScenarioError: the scenario is invalid; has all faults, in the order of the file.
+        BlockError: a class in `blocks` is not a block, is incomplete, or has the name of another.
 
     Example:
         >>> [variant.name for variant in load("quickstart").variants]
@@ -224,13 +228,13 @@ def load(
 
 
 def _variants_in(tree: Located) -> list[str]:
-    """Return the names in `variants` of a scenario as written, if they are well formed."""
+    """Return the names under `variants` in a scenario as written; empty if it is malformed."""
     below = tree.get("variants")
     return [] if below is None or not isinstance(below.content, dict) else list(below.content)
 
 
 def dump(scenario: Scenario, question: str = "") -> str:
-    """Return a scenario as YAML: with all defaults, without variants and sweeps.
+    """Return a scenario as YAML, with all defaults, without variants and sweeps.
 
     Args:
         scenario: the scenario.
@@ -248,25 +252,25 @@ def dump(scenario: Scenario, question: str = "") -> str:
 
 @lru_cache(maxsize=64)
 def _as_yaml(plain: str) -> str:
-    """Return JSON as YAML; cached, because a conversion takes 20 ms."""
+    """Convert JSON to YAML; cached, because a conversion takes 20 ms."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 2**31  # folding a long text would insert a blank
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    # Otherwise escaped, as YAML would fold Unicode line ends away.
+    # With Unicode allowed, YAML would fold unusual line ends away; escapes preserve them.
     yaml.allow_unicode = plain.isprintable()
     yaml.dump(json.loads(plain), stream := StringIO())
     return stream.getvalue()
 
 
 def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:
-    """Return the scenario as written, with the graph merged in, and its first faults."""
+    """Return the scenario as written, with the graph merged in, and faults found in reading."""
     tree, faults = _read_source(source)
     return tree if graph is None else with_graph(tree, graph), faults
 
 
 def _read_source(source: Written) -> tuple[Located, list[Fault]]:
-    """Return the scenario as written, and faults that do not prevent reading it."""
+    """Return the scenario as written, and faults found in reading that leave it usable."""
     if isinstance(source, str | Path):
         return read_file(Path(source))
     try:
@@ -276,12 +280,13 @@ def _read_source(source: Written) -> tuple[Located, list[Fault]]:
 
 
 def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, list[Fault]]:
-    """Return the scenario, or its faults."""
+    """Return the scenario, or None and its faults."""
     if not isinstance(tree.content, dict):
         wanted = "give a block of keys; needed are problem and algorithm"
         return None, [tree.fault((), f"got {show(tree.plain())}; {wanted}")]
     try:
-        # Strict JSON: texts may become paths and lists tuples, but no text becomes a number.
+        # Strict validation of JSON: a text may become a path and a list a tuple, but a text never
+        # becomes a number.
         text = json.dumps(tree.plain())
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
@@ -293,9 +298,9 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
 def count_fleets(
     variants: Sequence[Variant], folder: Path
 ) -> tuple[tuple[Variant, ...], list[Fault]]:
-    """Return variants with the number of clients for groups of `count: data`, and faults.
+    """Resolve groups of `count: data` to numbers of clients; return variants and faults.
 
-    The data is read for this, once per set of variants that share it.
+    This reads the data, once for all variants that have the same data, split, test rows and seed.
     """
     known: dict[str, int] = {}
     counted: list[Variant] = []
@@ -317,22 +322,24 @@ def count_fleets(
 def _count_clients(
     scenario: Scenario, places: Sequence[int], folder: Path, known: dict[str, int]
 ) -> Scenario:
-    """Return a scenario with the number of clients that the data has.
+    """Return a scenario whose group of `count: data` has a number.
 
     Args:
-        scenario: a scenario with groups of `count: data`.
+        scenario: a scenario with at least one such group.
         places: the indices of these groups.
         folder: the folder of relative paths.
-        known: the known numbers of clients, by problem and seed.
+        known: a cache of the numbers of clients, by problem and seed.
 
     Raises:
-        DataError: the data has no clients, has fewer than other groups, or cannot be read.
+        DataError: there are several such groups, no clients are left for the group, or the data
+            cannot be read.
     """
     problem, key = scenario.problem, f"fleet.{places[0]}.count"
     if len(places) > 1:
         raise DataError(f"fleet.{places[1]}.count", "got data for a second group; give a number")
     if problem.data is None:
         raise DataError(key, "got data, but clients have their own programs; give a number")
+    # Variants with the same data, split and seed have the same clients, so data is read once.
     name = f"{problem.data.model_dump_json()} {problem.split} {problem.test} {scenario.seed}"
     if name not in known:
         known[name] = count_clients(
@@ -348,7 +355,7 @@ def _count_clients(
 
 
 def _too_many(variants: Sequence[Variant]) -> list[Fault]:
-    """Return a fault if the runs of all variants, under every seed, need too much memory."""
+    """Return a fault if the runs of all variants and seeds together need too much memory."""
     runs = sum(variant.scenario.seeds for variant in variants)
     try:
         check_budget("seeds", f"{runs} runs, whose folders and figures are kept,", RUN * runs)
@@ -362,13 +369,13 @@ def join_faults(
 ) -> list[Fault]:
     """Return the distinct faults of all variants.
 
-    A fault of every variant, or of the scenario as written, names no variant. Any other fault names
-    the first variant that has it.
+    A fault that all variants have, or that the unchanged scenario has, names no variant. Any other
+    fault names the first variant that has it.
 
     Args:
         by_variant: faults by the name of the variant; their messages do not name it.
-        own: the name of the variant that is the scenario as written; empty if none is.
-        count: the number of all variants; by default those of `by_variant`.
+        own: the name of the unchanged scenario; empty if it is not among the variants.
+        count: the number of all variants; by default those in `by_variant`.
     """
     names_by_fault: dict[Fault, list[str]] = {}
     for name, faults in by_variant.items():
@@ -387,14 +394,14 @@ def _name_variant(variant: str, fault: Fault) -> Fault:
 
 
 def file_order(fault: Fault) -> tuple[bool, int]:
-    """Return a sort key: faults by line, those without a line last."""
+    """Return a sort key: faults in the order of lines, those without a line last."""
     line = fault.where.rpartition(":")[2]
     in_file = line.isdecimal() and not fault.where.startswith(OPTION)
     return (False, int(line)) if in_file else (True, 0)
 
 
 def _question(source: Written) -> str:
-    """Return the comment in the first line of a file; empty if it has none."""
+    """Return the comment in the first line of a file; empty if there is none."""
     if not isinstance(source, str | Path):
         return ""
     with Path(source).open(encoding="utf-8-sig") as stream:
@@ -404,21 +411,21 @@ def _question(source: Written) -> str:
 
 
 def _place(source: Written) -> tuple[str, Path, str]:
-    """Return a default name for a scenario, the folder of its paths, and its short file name."""
+    """Return the default title of a scenario, the folder of its paths, and its short file name."""
     if isinstance(source, str | Path):
         path = Path(source).absolute()
         return path.stem, path.parent, "/".join(path.parts[-2:])
     return "scenario", Path.cwd(), ""
 
 
-# Overrides without effect, since a sweep sets the same key.
+# Overrides that no variant uses, since a sweep sets the same key.
 
 
 _MARK = "\0set"
-"""A value that occurs in no scenario, to trace an override."""
+"""A value that no scenario can contain, with which an override is traced into the variants."""
 
 _WHOLE = (*OF_THE_WHOLE, "sweep")
-"""Keys that determine the variants: the effect of overriding them shows in the variants."""
+"""Keys that determine the variants themselves; overriding them always has an effect."""
 
 
 def without_effect(
@@ -426,12 +433,13 @@ def without_effect(
 ) -> Iterator[Fault]:
     """Yield a fault per override whose value reaches no variant.
 
-    This happens if a sweep sets the same key. Of two overrides of one key, the last one counts.
+    This happens if a sweep sets the same key. Of two overrides of one key, the last one counts, and
+    the first is not reported.
 
     Args:
         tree: the scenario as written, with all overrides applied.
         overrides: well-formed texts "key.path=value".
-        inherited: see `merge`.
+        inherited: returns the keys that a method inherits; see `merge`.
     """
     paths = [path_of(text.partition("=")[0]) for text in overrides]
     for number, (text, path) in enumerate(zip(overrides, paths, strict=True)):
@@ -449,7 +457,7 @@ def without_effect(
 
 
 def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
-    """Return whether a value at a path of the scenario as written reaches any variant."""
+    """Return whether a value at a path of the scenario as written reaches some variant."""
     try:
         marked = place(tree, path, Located(Origin(), _MARK), inherited)
     except ScenarioError:  # reported elsewhere

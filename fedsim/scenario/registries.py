@@ -74,15 +74,15 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     PACKET_LOSSES,
     TRACES,
 )
-"""In the order in which they are listed."""
+"""All registries, in the order of lists."""
 
 
 def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCatalogue:
-    """Return the blocks that a scenario can name.
+    """Return the catalogue of blocks that a scenario can name.
 
     Args:
         blocks: user-defined classes.
-        source: a scenario made in Python; the classes of the blocks in it are known as well.
+        source: a scenario made in Python; the classes of its blocks are added to `blocks`.
 
     Raises:
         BlockError: see `BlockCatalogue`.
@@ -91,17 +91,17 @@ def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCata
 
 
 def _made_in_python(source: object) -> Iterator[type[Spec]]:
-    """Yield the classes of all blocks in a value that a registry could have."""
+    """Yield the classes of all blocks in a value that belong to some kind of block."""
     for spec in specs_in(source):
         if any(registry.admits(type(spec)) for registry in REGISTRIES):
             yield type(spec)
 
 
 def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
-    """Return the blocks in Python files of a user, which are executed.
+    """Execute Python files of the user, and return the blocks in them.
 
     Raises:
-        BlockError: a file cannot be used, or holds no block.
+        BlockError: a file cannot be used, or contains no block.
     """
     return blocks_of(plugins, REGISTRIES)
 
@@ -112,11 +112,11 @@ _NOTHING = Located(Origin(), None)
 
 @dataclass(frozen=True)
 class BlockReader:
-    """A tree that is read as a class, block by block.
+    """Finds the class that reads each block of a tree, for suggestions in errors.
 
     Attributes:
-        model: the class of the whole.
-        tree: what was written.
+        model: the class that reads the whole tree.
+        tree: the data as written.
         context: the context of the validation.
     """
 
@@ -125,7 +125,7 @@ class BlockReader:
     context: object
 
     def fields(self, path: KeyPath) -> dict[str, FieldInfo]:
-        """Return the fields of the block at a path, by the class that reads it; or none."""
+        """Return the fields that the block at a path accepts; empty if its class is unknown."""
         readers = self._readers_at(path)
         last = _choose_reader(readers, self.tree.nearest(path)[0], self.context)
         if last:
@@ -134,30 +134,32 @@ class BlockReader:
         return {name: field for reader in plain for name, field in reader.model_fields.items()}
 
     def kinds_with(self, path: KeyPath) -> list[str]:
-        """Return the other kinds of the block around a key that have such a key."""
+        """Return the other kinds of a block that would accept the last key of a path."""
         choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
         return [name for choice in choices for name in choice.having(str(path[-1]), self.context)]
 
     def suggest(self, path: KeyPath, value: object) -> str:
-        """Return a hint at a block that has a value where another one has none, or nothing."""
+        """Return a hint that another kind of block accepts a value, or an empty text."""
         choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
         texts = choices if isinstance(value, str) else []
         hints = (text.suggest(str(value), self.context, str(path[-1])) for text in texts)
         return next(filter(None, hints), "")
 
     def places(self, key: str) -> list[str]:
-        """Return the key paths that end in a key, the shortest first, as this tree has blocks.
+        """Return the key paths that end in a key, the shortest first.
 
-        Tiers repeat most blocks of a scenario, and come in only where this tree has them.
+        Only blocks of the kinds in this tree are searched. Tiers repeat most blocks of a scenario,
+        so paths in them are returned only if this tree has tiers, or there are no others.
         """
         paths = sorted(self._places.get(key, ()), key=len)
+        # Most scenarios have no tiers, so their keys are suggested only beside tiers.
         elsewhere = [path for path in paths if path[0] != "tiers"]
         named = elsewhere if elsewhere and self.tree.get("tiers") is None else paths
         return [format_path(path) for path in named]
 
     @cached_property
     def _places(self) -> dict[str, list[KeyPath]]:
-        """The paths of all keys, by the last part of each: collected once for many faults."""
+        """The paths of all keys, by the last part of each; collected once for many faults."""
         places: dict[str, list[KeyPath]] = {}
         for path in self._paths([self.model], ()):
             places.setdefault(str(path[-1]), []).append(path)
@@ -170,6 +172,7 @@ class BlockReader:
         here = _choose_reader(readers, written, self.context)
         for key, field in here.model_fields.items() if here else ():
             yield (*path, key)
+            # In a list of blocks, the first one stands for all.
             inner = (*path, key, 0) if get_origin(field.annotation) is tuple else (*path, key)
             yield from self._paths(_readers_of(field), inner)
 
@@ -186,7 +189,7 @@ class BlockReader:
         return readers
 
     def _stop_rule(self, kind: str) -> list[_Reader]:
-        """Return the class of a user-defined stop rule, which stands at its kind; or nothing."""
+        """Return the class of a user-defined stop rule, whose key is its kind; empty if unknown."""
         model = BlockCatalogue.of(self.context).find(STOPS, kind)
         return [model] if model else []
 
@@ -196,7 +199,8 @@ def _readers_of(field: FieldInfo) -> list[_Reader]:
 
 
 def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
-    """Yield the possible readers of the blocks of a field, given parts of its annotation."""
+    """Yield the possible readers of a field's block, from parts of the annotation."""
+    # `OneOf` is metadata of a base class, which cannot read the block itself.
     choices = [part for part in parts if isinstance(part, OneOf)]
     for part in choices or parts:
         if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):
@@ -208,7 +212,7 @@ def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
 def _choose_reader(
     readers: list[_Reader], block: Located, context: object
 ) -> type[BaseModel] | None:
-    """Return the class that reads a block: the only one there is, or by the block's kind."""
+    """Return the class that reads a block: the only candidate, or the one of the block's kind."""
     for reader in readers:
         if isinstance(reader, OneOf):
             kind = _text_at(block, reader.key) or reader.default
@@ -221,7 +225,7 @@ def _choose_reader(
 
 
 def _text_at(block: Located, key: str) -> str:
-    """Return the text at a key of a block, or of the block that a preset's name stands for."""
+    """Return the text at a key of a block. If the block is a text, it is short for its kind."""
     if isinstance(block.content, str):
         return block.content
     written = block.get(key)

@@ -1,4 +1,4 @@
-"""A scenario: its keys, and checks that they are compatible."""
+"""The class of a scenario, and checks that its blocks are compatible."""
 
 from collections.abc import Iterator
 from math import inf
@@ -22,10 +22,10 @@ from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
 from fedsim.wire import Identity
 
-# Validation of the rules that close a round: conflicts, and rules without effect.
+# Rules that close a round: conflicts between them, and rules without effect.
 
 Conflict = tuple[str, str, object]
-"""Key, message, value seen."""
+"""Key, message, and the value in the scenario."""
 
 
 def check_round_closing(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -44,8 +44,9 @@ def check_round_closing(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _check_giving_up(policy: Participation) -> Iterator[Conflict]:
-    """Yield conflicts of the timeout of a round with its deadline and quorum."""
+    """Yield conflicts between the timeout of a round and its deadline and quorum."""
     give_up, deadline = policy.round_timeout, policy.closes_after
+    # With only one of the two, there is nothing to contradict it.
     if max(give_up, deadline) == inf:
         return
     if policy.quorum is None:
@@ -57,7 +58,7 @@ def _check_giving_up(policy: Participation) -> Iterator[Conflict]:
 
 
 def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Conflict]:
-    """Yield conflicts of a deadline for silence with other rules that close a round."""
+    """Yield conflicts between a deadline for silent clients and other rules that close a round."""
     beacon = "or use silence: {kind: beacon}"
     if policy.asynchronous:
         text = (
@@ -80,11 +81,11 @@ def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Itera
         yield "participation.quorum", text, policy.quorum
 
 
-# Validation of scenarios with peers, without a server.
+# Scenarios with peers, without a server.
 
 
 def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts between methods of peers, or of a server, and the network."""
+    """Yield conflicts between the method, of peers or of a server, and the other settings."""
     method, neighbours = scenario.algorithm, scenario.network.peers
     if not isinstance(method, PeerAlgorithm):
         if neighbours is not None:
@@ -120,7 +121,7 @@ def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _check_links(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield network settings that do not apply among peers."""
+    """Yield network settings that peers do not support."""
     network, kind = scenario.network, scenario.algorithm.kind
     if not isinstance(network.model, FluidFlows):
         model = network.model.kind
@@ -141,7 +142,7 @@ def _check_links(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _check_uncompressed(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield a compressor for a method whose vectors are sent uncompressed."""
+    """Yield a compressor if the method sends its vectors uncompressed."""
     method, compressor = scenario.algorithm, scenario.wire.up.compressor
     if set(method.up.values()) == {Meaning.EXACT} and not isinstance(compressor, Identity):
         text = f"got {compressor.kind}, but the nodes of {method.kind} send their vectors"
@@ -151,7 +152,8 @@ def _check_uncompressed(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def _check_missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield EF21 among peers if a neighbour may miss a message.
 
-    Under EF21 a sender has one copy for all its neighbours, so each of them needs every message.
+    Under EF21 a sender keeps one copy of its state for all neighbours, so each of them needs every
+    message.
     """
     network, ends = scenario.network, (scenario.participation, scenario.silence)
     changing = isinstance(network.peers, NeighboursByExchange | NeighboursInTime)
@@ -169,7 +171,7 @@ def _check_missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield participation settings that do not apply among peers."""
+    """Yield participation settings that have no meaning among peers."""
     policy, kind = scenario.participation, scenario.algorithm.kind
     if scenario.algorithm.late_replies_required:
         text = (
@@ -200,7 +202,7 @@ def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _check_late(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield settings for late messages without effect: peers always drop late messages."""
+    """Yield redundant settings to drop late messages, which peers always drop."""
     if scenario.algorithm.late_replies_required:  # see `_dropped_replies`
         return
     text = f"got drop, but nodes of {scenario.algorithm.kind} drop late messages in any case"
@@ -213,11 +215,11 @@ def _check_late(scenario: ScenarioKeys) -> Iterator[Conflict]:
 # Conflicts between the blocks of a scenario.
 
 LAST_SEED = 2**63 - 1
-"""The largest seed of a run."""
+"""The largest seed of a run: seeds are 64-bit integers in tables."""
 
 
 def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts between settings that can be detected without data."""
+    """Yield all conflicts between settings that can be detected without data."""
     yield from _seeds(scenario)
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
@@ -236,7 +238,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield a seed that exceeds the 64-bit integers of tables."""
+    """Yield the seed if the last seed of the runs exceeds `LAST_SEED`."""
     last = scenario.seed + scenario.seeds - 1
     if last > LAST_SEED:
         text = f"got {scenario.seed}, so that the last seed is {last}"
@@ -254,7 +256,7 @@ def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield dropped late replies for a method whose server keeps a running sum."""
+    """Yield settings that drop late replies, if the method's server keeps a running sum."""
     if not scenario.algorithm.late_replies_required:
         return
     text = (
@@ -269,7 +271,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield cohorts that are larger than the fleet."""
+    """Yield a number of clients per round that exceeds the fleet."""
     if scenario.tiers:  # each server samples from the nodes below it; see `tiering`
         return
     for key, seen in scenario.participation.counts.items():
@@ -296,7 +298,7 @@ def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts of the method with the problem and with the world."""
+    """Yield conflicts of the method with the problem and the network."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
         proximal = ", ".join(ALGORITHMS.where(lambda method_class: method_class.proximal))
@@ -326,7 +328,7 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts between the method and clients' own programs, which only train."""
+    """Yield conflicts between the method and clients' own programs, which return no gradients."""
     method, loss = scenario.algorithm, scenario.problem.loss
     if isinstance(loss, ProgramLoss) and method.asks == "loss":
         able = join_names(ALGORITHMS.where(lambda method_class: method_class.asks != "loss"), "or")
@@ -344,7 +346,7 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts between methods that need rounds, or arrivals, and participation."""
+    """Yield conflicts between synchronous or asynchronous methods and participation."""
     method, policy = scenario.algorithm, scenario.participation
     kind = policy.kind
     if method.asynchronous and not policy.asynchronous:
@@ -361,13 +363,14 @@ def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def _needs_rounds(method: Algorithm) -> str:
     """Return why a method needs rounds; empty if it does not.
 
-    A client may have started from an older model than others. Its increment can still be added. Its
-    model would set the server back, unless the method weighs it.
+    Without rounds, clients start from models of different age. An increment from an older model can
+    still be added. A model that started from an older one would set the server back, unless the
+    method weighs it.
     """
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous
     reason = "its clients send models, and a mean needs models that started from the same one"
-    added = method.adding_up()
+    added = method.increment_variant()
     return reason if added is None else f"{reason}; use algorithm.{added.keys}"
 
 
@@ -376,7 +379,6 @@ class Scenario(ScenarioKeys):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """Check the blocks of a scenario against each other, without data."""
         faults = list(conflicts(self))
         if faults:
             raise failure(*faults)

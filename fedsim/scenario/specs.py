@@ -1,4 +1,4 @@
-"""The keys of a scenario: what the user writes, as frozen specs with every default in sight."""
+"""The keys of a scenario: what the user writes, as frozen specs with all defaults."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 
 FROM_DATA = 0
-"""The count of a group that takes all clients of the data, until the data is read."""
+"""The count of a group that takes all clients of the data, before the data is read."""
 
 
 def _read_count(value: object, read: ValidatorFunctionWrapHandler) -> int:
@@ -111,7 +111,7 @@ class Group(Spec):
 
     @model_serializer(mode="wrap")
     def _without_empty_intervals(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out empty intervals, so that older scenarios keep their bytes."""
+        """Omit empty intervals, so that files and fingerprints of older scenarios stay the same."""
         written: dict[str, object] = write(self)
         if not self.intervals:
             written.pop("intervals", None)
@@ -143,7 +143,7 @@ class Group(Spec):
 
     @property
     def missing(self) -> str:
-        """Why a message to or from these clients may not arrive, with the key; empty if it does."""
+        """Why a message to or from these clients may be lost, with the key; empty if it cannot."""
         if self.loses:
             return "may be lost for good (radio.tries)"
         if self.battery is not None:
@@ -179,11 +179,11 @@ class OneTest(OneOf):
     """An annotation for pydantic: a source of test rows, or a share or clients to hold out."""
 
     def takes(self, value: object) -> bool:
-        """Return whether a value is already an instance, created in Python."""
+        """Return whether a value is an instance already, as a caller in Python may pass it."""
         return isinstance(value, HeldOut | HeldOutClients) or super().takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return the instance that a block describes; without a kind, a part of the data."""
+        """Return the instance that a block describes; without a kind, it is a part of the data."""
         if not isinstance(value, Mapping) or "kind" in value:
             return super().validate(value, info)
         if "clients" in value:
@@ -256,13 +256,14 @@ class ProblemSpec(Spec):
 
     @property
     def weighting(self) -> Weighting:
-        """The rule of the clients' weights: that of the scenario, or the usual one of the loss."""
+        """The rule for the clients' weights: the scenario's, or by default that of the loss."""
         return self.weights or usual_weighting(self.loss)
 
     @field_validator("data")
     @classmethod
     def _held_by_somebody(cls, data: Source | None, info: ValidationInfo) -> Source | None:
-        """Check that the scenario names data, unless the clients' programs bring it."""
+        """Check that the scenario has data, unless the clients' programs have their own."""
+        # An invalid loss is missing here, and only its own fault is reported.
         loss = info.data.get("loss")
         if data is None and isinstance(loss, Loss) and not isinstance(loss, ProgramLoss):
             text = "missing, and has no default (where the samples are from)"
@@ -271,8 +272,9 @@ class ProblemSpec(Spec):
 
     @model_validator(mode="after")
     def _left_to_programs(self) -> Self:
-        """Check that the scenario has no keys for data that the clients' programs bring."""
+        """Check that the scenario has no keys for data if the clients' programs have the data."""
         if isinstance(self.loss, ProgramLoss):
+            # Defaults do no harm even if they are written, nor do kinds that stand for nothing.
             faults = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
                 for key in ("data", "split", "penalty", "test", "weights")
@@ -288,15 +290,15 @@ class ProblemSpec(Spec):
     def _prepared_alike(self) -> Self:
         if isinstance(self.test, Source) and self.test.preprocess:
             text = (
-                "given beside data.preprocess, which the test rows go through as well, as it is"
-                " fitted on the training rows; leave this one out"
+                "the test rows go through data.preprocess, which is fitted on the training rows;"
+                " leave this one out"
             )
             raise failure(("test.preprocess", text, self.test.preprocess))
         return self
 
 
 class Compression(Spec):
-    """What becomes of a vector before it is encoded."""
+    """How a vector is compressed before it is encoded."""
 
     compressor: Given[Annotated[Compressor, OneOf(COMPRESSORS)], Compressor | Block] = as_written(
         {"kind": "identity"}, "the compressor of vectors"
@@ -325,7 +327,7 @@ class Compression(Spec):
 
 
 class Wire(Spec):
-    """How vectors are encoded on both links; what arrives is what the encoding can carry."""
+    """How vectors are encoded on both links; the receiver gets what the encoding can represent."""
 
     values: Given[ValueFormat, ValueFormat | str] = as_written(
         ValueFormat.FLOAT32, "number format of all values sent"
@@ -339,7 +341,7 @@ class Wire(Spec):
 
 
 class Tier(Group):
-    """Gateways that average models: servers to those below them, clients of the server above."""
+    """Gateways that average models: servers of the nodes below, and clients of the server above."""
 
     rounds: int = Field(
         default=1,
@@ -363,7 +365,7 @@ class Tier(Group):
 
 
 class Models(Spec):
-    """Which models a run keeps beside that of its last round."""
+    """Which models a run keeps besides that of its last round."""
 
     every: int | None = Field(
         default=None, ge=1, description="keep the models of rounds n, 2n, ...; null: only the last"
@@ -386,7 +388,7 @@ class Models(Spec):
 
     @model_serializer(mode="wrap")
     def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out defaults, so that older scenarios keep their bytes."""
+        """Omit defaults, so that files and fingerprints of older scenarios stay the same."""
         written: dict[str, object] = write(self)
         if self.best is None:
             written.pop("best", None)
@@ -402,7 +404,7 @@ class Models(Spec):
 
 
 class ScenarioKeys(Spec):
-    """The keys of a scenario, each checked by itself."""
+    """The keys of a scenario, each validated by itself."""
 
     name: str = Field(default="", description="title; by default the file's name")
     seed: int = Field(default=1, ge=0, description="seed of all random numbers")
@@ -477,7 +479,7 @@ class ScenarioKeys(Spec):
 
     @model_serializer(mode="wrap")
     def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out empty tiers, so that older scenarios keep their bytes."""
+        """Omit empty tiers, so that files and fingerprints of older scenarios stay the same."""
         written: dict[str, object] = write(self)
         if not self.tiers:
             written.pop("tiers", None)
@@ -485,7 +487,7 @@ class ScenarioKeys(Spec):
 
     @property
     def clients(self) -> int:
-        """The size of the fleet; 0 if the split decides, or the data that is yet to be read."""
+        """The size of the fleet; 0 if it depends on the split, or on data that is not read yet."""
         if any(group.count == FROM_DATA for group in self.fleet):
             return 0
         return sum(group.count for group in self.fleet)

@@ -1,8 +1,8 @@
-"""Sweeps: several values of a key stand for several scenarios.
+"""Sweeps: several values of a key, each of which becomes a variant.
 
-`sweep: {algorithm.censor: [0.01, 0.1], wire.up.compressor.fraction: {log: [0.01, 1, 5]}}` stands
-for all combinations of the values; the first key changes slowest. Each combination is a variant.
-The sweep of the scenario also applies to its variants, unless they state `sweep: null`.
+`sweep: {algorithm.censor: [0.01, 0.1], wire.up.compressor.fraction: {log: [0.01, 1, 5]}}` makes one
+variant per combination of the values; the first key changes slowest. The sweep of a scenario also
+applies to its variants, unless they have `sweep: null`.
 """
 
 import re
@@ -23,11 +23,11 @@ from fedsim.scenario.located import Located, Origin, path_of
 from fedsim.scenario.merging import Inherited, none_inherited, place
 
 MOST = 10_000
-"""Largest number of variants of a sweep."""
+"""The largest number of variants of a sweep."""
 
 _NO_PARAMETERS = ("name", "seed", "seeds", "variants", "sweep")
 
-_LONGEST = 100  # characters of the name of a variant, which names a folder
+_LONGEST = 100  # characters in the name of a variant, which is the name of a folder
 
 _WANTED = (
     "give a list of values, or {log: [from, to, how many]} or {linear: [from, to, how many]}: "
@@ -50,11 +50,14 @@ class Point(NamedTuple):
 def swept(
     trees: dict[str, Located], inherited: Inherited = none_inherited
 ) -> tuple[dict[str, Located], list[Fault]]:
-    """Return the scenarios of sweeps by the names of their variants, and faults.
+    """Replace each variant that has a sweep by one variant per combination.
 
     Args:
-        trees: variants by their names, some with a key `sweep`.
+        trees: variants by name, some with a key `sweep`.
         inherited: returns the keys that a method inherits from one of another kind.
+
+    Returns:
+        The variants by name, without sweeps, and faults.
     """
     every: dict[str, Located] = {}
     taken: set[str] = set()
@@ -64,6 +67,7 @@ def swept(
             for point, combined in _combinations(tree, inherited):
                 every[_free(_name(name, point), taken)] = combined
         except ScenarioError as error:
+            # Variants that inherit the same faulty sweep report it once.
             faults += [fault for fault in error.faults if fault not in faults]
     return every, faults
 
@@ -71,7 +75,7 @@ def swept(
 def _combinations(
     tree: Located, inherited: Inherited
 ) -> Iterator[tuple[tuple[Point, ...], Located]]:
-    """Yield each combination and its scenario, without the sweep.
+    """Yield each combination of a sweep, and the scenario with these values.
 
     Raises:
         ScenarioError: the sweep is malformed.
@@ -89,7 +93,11 @@ def _combinations(
 
 
 def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
-    """Return the points of each key."""
+    """Return the points of each key.
+
+    Raises:
+        ScenarioError: the sweep is malformed, or has too many combinations.
+    """
     if sweep.content is None:
         return []
     if not isinstance(sweep.content, dict):
@@ -124,7 +132,7 @@ def _values(written: Located) -> list[Located]:
     """Return the values of a key.
 
     Raises:
-        ValueError: there are no values.
+        ValueError: it is neither a list of values nor a valid range.
     """
     content = written.content
     if isinstance(content, list) and content:
@@ -137,7 +145,10 @@ def _values(written: Located) -> list[Located]:
 
 
 def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
-    """Return numbers between two ends, including both, to 12 significant digits."""
+    """Return numbers between two ends, both included, rounded to 12 significant digits.
+
+    Rounding gives 0.1 where NumPy's spacing computes 0.10000000000000002.
+    """
     if not _is_range(ends, positive=spacing == "log"):
         first = "above 0" if spacing == "log" else "any"
         raise ValueError(
@@ -169,6 +180,7 @@ _SPACINGS: dict[str, Callable[..., Array]] = {"log": np.geomspace, "linear": np.
 def _name(variant: str, points: tuple[Point, ...]) -> str:
     """Return a folder name for a combination, such as "hb_censor-0.1_fraction-0.5"."""
     parts = [f"{point.key.rpartition('.')[2]}-{_short_value(point.value)}" for point in points]
+    # A combination of the base is named by its values alone.
     if variant != BASE or not parts:
         parts.insert(0, variant)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(parts))
@@ -176,7 +188,7 @@ def _name(variant: str, points: tuple[Point, ...]) -> str:
 
 
 def _short_value(value: Located) -> str:
-    """Return a value as one word: the kind and the numbers of a block."""
+    """Return a value as one word; for a block, its kind and numbers."""
     plain = value.plain()
     if isinstance(plain, dict):
         return "-".join(str(item) for item in plain.values() if not isinstance(item, dict | list))
@@ -186,18 +198,20 @@ def _short_value(value: Located) -> str:
 def _free(name: str, taken: set[str]) -> str:
     """Return a name that no other variant has, ignoring case, and reserve it."""
     number, free = 2, name
+    # Some file systems ignore case, and the name becomes a folder.
     while free.casefold() in taken:
+        # The six characters are for the underscore and a number of up to five digits.
         free = f"{name[: _LONGEST - 6]}_{number}"
         number += 1
     taken.add(free.casefold())
     return free
 
 
-# The parameters that a method inherits from another one of its family, which it replaces.
+# The parameters that a method inherits from the method of its family that it replaces.
 
 
 def families(known: BlockCatalogue) -> Inherited:
-    """Return a function for the common parameters of two methods of one family.
+    """Return a function that returns the common parameters of two methods of one family.
 
     Args:
         known: the classes that a scenario can name.
@@ -207,7 +221,7 @@ def families(known: BlockCatalogue) -> Inherited:
         one, other = known.find(ALGORITHMS, before), known.find(ALGORITHMS, after)
         if other is None:
             return ()
-        if one is None:  # misspelt: that alone is reported, not missing keys
+        if one is None:  # a misspelt kind: report this alone, and no missing keys
             return other.model_fields.keys()
         if not _are_related(one, other):
             return ()
@@ -217,6 +231,6 @@ def families(known: BlockCatalogue) -> Inherited:
 
 
 def _are_related(one: type, other: type) -> bool:
-    """Return whether two methods belong to one family: one file, or a common base class."""
+    """Return whether two methods are one family: they share a file or a base class."""
     bases, other_bases = ({*method.__mro__} - {*Algorithm.__mro__} for method in (one, other))
     return one.__module__ == other.__module__ or bool(bases & other_bases)

@@ -1,4 +1,4 @@
-"""Validation of tiers: gateways between clients and server that run methods of averaging."""
+"""Checks of tiers: gateways between clients and server that average models."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -16,15 +16,19 @@ Keys = TypeVar("Keys", bound=ScenarioKeys)
 
 
 def hierarchy_of(scenario: ScenarioKeys, clients: int) -> Hierarchy:
-    """Return the levels of a scenario's tiers above a number of clients."""
+    """Return the levels of the hierarchy that a scenario's tiers form above a number of clients."""
     return hierarchy(clients, [tier.count for tier in scenario.tiers])
 
 
 def hop(scenario: Keys, number: int) -> Keys:
-    """Return what the gateways of a tier and the server above have in place of a scenario's own.
+    """Return the scenario that describes one hop: gateways of a tier, and the server above them.
 
-    It has them as its fleet and the server's method, wire and participation as its own, so that
-    whatever is said of a scenario is said of that hop.
+    The gateways are its fleet. The method, wire and participation of the server above are its own.
+    So every check of a scenario can also be applied to a hop.
+
+    Args:
+        scenario: a scenario with tiers.
+        number: the number of the tier, from 0, the one next to the clients.
     """
     tier = scenario.tiers[number]
     settings = {
@@ -39,11 +43,11 @@ def hop(scenario: Keys, number: int) -> Keys:
 
 
 _PLACES = {"algorithm.": "outer.", "fleet.0.": ""}
-"""The keys of a hop's scenario that a tier has under another one."""
+"""Prefixes of keys in a hop's scenario that the tier has under another name."""
 
 
 def place_key(number: int, key: str) -> str:
-    """Return the key, in the scenario, of a key of the scenario of a tier's hop.
+    """Return the key in the scenario that corresponds to a key in a hop's scenario.
 
     >>> place_key(1, "fleet.0.radio.tries"), place_key(0, "wire.up.compressor.kind")
     ('tiers.1.radio.tries', 'tiers.0.wire.up.compressor.kind')
@@ -57,11 +61,11 @@ def place_key(number: int, key: str) -> str:
 def tiering(
     scenario: ScenarioKeys, checks: Sequence[Callable[[ScenarioKeys], Iterator[Conflict]]]
 ) -> Iterator[Conflict]:
-    """Yield conflicts of tiers, or between the gateways of a tier and the server above.
+    """Yield conflicts of tiers, and between the gateways of a tier and the server above.
 
     Args:
-        scenario: with or without tiers.
-        checks: yield what is wrong with a server and its clients.
+        scenario: a scenario with or without tiers.
+        checks: functions that yield the conflicts of a server and its clients; applied to each hop.
     """
     faults = list(_unfit(scenario)) if scenario.tiers else []
     yield from faults
@@ -76,7 +80,7 @@ def tiering(
 
 
 def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
-    """Yield numbers of nodes to ask that are larger than those below some server in tiers."""
+    """Yield numbers of nodes per round that exceed the nodes below some server."""
     sizes = hierarchy_of(scenario, clients).sizes
     policies = [("", scenario.participation)]
     policies += [(f"tiers.{n}.", tier.participation) for n, tier in enumerate(scenario.tiers)]
@@ -119,9 +123,10 @@ def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _averages(method: type[object]) -> bool:
-    """Return whether gateways can run a method, as far as its class says."""
+    """Return whether gateways can run a class of methods, as far as its attributes show."""
     if not issubclass(method, LocalUpdates) or method.asynchronous:
         return False
+    # Gateways cannot hold a client's own model or memory across rounds.
     own = method.own_model is not LocalUpdates.own_model
     return not own and method.memory is LocalUpdates.memory
 
@@ -149,11 +154,12 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield EF21 below gateways that may leave: both ends have to see every message.
+    """Yield EF21 below gateways that may leave, since both ends have to receive every message.
 
-    A message to a gateway that is off is lost, and its sender does not learn of that.
+    A message to a gateway that is off is lost, and its sender is not notified.
     """
     hops = [("", scenario.wire), *((f"tiers.{n}.", t.wire) for n, t in enumerate(scenario.tiers))]
+    # The hop of the same number is the one below the tier's gateways.
     for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):
         if tier.battery is None and tier.availability.always:
             continue
@@ -165,7 +171,6 @@ def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _numbers(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield tiers with more gateways than nodes below them."""
     below, what = scenario.clients, "clients"
     for number, tier in enumerate(scenario.tiers):
         if tier.count == FROM_DATA:

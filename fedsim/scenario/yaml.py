@@ -1,6 +1,6 @@
-"""Reading YAML 1.2: text in, located data and faults out. The text cannot execute code.
+"""Reads YAML 1.2: text becomes located data and faults. The text cannot execute code.
 
-The library only parses the text into nodes; values are built here. So every value keeps its line
+The library only parses the text into nodes; fedsim builds the values. So every value keeps its line
 for later errors, no text can construct an object, and all faults of a file are reported at once.
 """
 
@@ -22,17 +22,17 @@ from fedsim.core.files import open_file
 from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 
-# The scanner of ruamel.yaml, corrected where it follows YAML 1.1.
+# The scanner of ruamel.yaml, corrected where it still follows YAML 1.1.
 
 _SPACES = "\0 \t\r\n\x85\u2028\u2029"
 _ENDS = f"{_SPACES},[]{{}}"
 
 
 class Scanner12(Scanner):
-    """Reads the `?` of `{?x: 1}` as part of the text, as the library itself writes it.
+    """Reads the `?` of `{?x: 1}` as part of the text; the library writes such texts itself.
 
-    YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` unless a space or, in flow style,
-    an indicator follows. The library has the rule of YAML 1.1, which drops the `?`.
+    YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` if neither a space nor, in flow
+    style, an indicator follows. The library has the rule of YAML 1.1, which drops the `?`.
     """
 
     def check_key(self) -> bool:
@@ -46,7 +46,7 @@ class Scanner12(Scanner):
         return bool(super().check_plain())
 
 
-# Syntax errors: the reason, line and column, and the line itself with a mark below.
+# Syntax errors: the reason, line and column, and the line itself with a mark below it.
 
 _REMEDIES = {
     "mapping values are not allowed": "a line has one key; write a block within it in braces, such "
@@ -58,17 +58,15 @@ _REMEDIES = {
     "expected a single document": "a file is one scenario; leave out the line ---",
     "quoted scalar": "the quotes are not closed",
 }
-"""Remedies by words in messages of the library."""
+"""Advice, by words that occur in messages of the library."""
 
 _BREAK = re.compile("\r\n|[\n\r]")
-"""Line ends as the library counts them."""
+"""Line ends as the library counts them, which are fewer than those of `str.splitlines`."""
 
 _WIDEST = 90  # columns of a line that an error shows
 
 
 class _Place(NamedTuple):
-    """A place in a text, line and column from 0."""
-
     line: int
     column: int
 
@@ -83,7 +81,7 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
     """
     reason, place, began = _describe_error(error, written)
     lines = _BREAK.split(written)
-    # An error at the end of the text has no line to show.
+    # At the end of the text there is no line to show; then the start of the construct is shown.
     at_end = not any(lines[place.line :])
     shown = began if at_end and began else place
     text = f"not YAML 1.2: {reason}, at column {place.column + 1}"
@@ -94,7 +92,7 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
 
 
 def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
-    """Return the reason, the place of detection, and the start of the construct, if known."""
+    """Return the reason, the place of detection, and the start of the construct if known."""
     if isinstance(error, RecursionError):
         return f"nested more than {DEEPEST} deep", _Place(0, 0), None
     if isinstance(error, MarkedYAMLError):
@@ -114,25 +112,26 @@ def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place
 
 
 def _mark(lines: list[str], place: _Place) -> str:
-    """Return a line of a text with a mark below a column; a long line is cut."""
+    """Return a line of a text with a mark below a column; a long line is shortened."""
     from rich.cells import cell_len
 
     line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
     part = [printable(character.replace("\t", " ")) for character in line[first : first + _WIDEST]]
+    # In cells of a terminal: a Chinese character takes two, and the mark has to stand below it.
     before = cell_len("".join(part[: column - first]))
     head = f"    {place.line + 1} | "
     return f"{head}{''.join(part)}\n{' ' * (len(head) + before)}^"
 
 
 LARGEST = 1_000_000
-"""Size of the largest accepted file, bytes."""
+"""The size of the largest accepted file, bytes."""
 
 _SHORT = 20_000
-"""Characters up to which the data of a text is cached."""
+"""Texts up to this many characters are cached as data."""
 
 MOST = 100_000
-"""Largest number of values in a file, with each alias counted in full."""
+"""The largest number of values in a file. Each use of an alias counts in full."""
 
 _CORE = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "value", "merge")  # dates are texts here
@@ -147,7 +146,7 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
     """Read a scenario file.
 
     Returns:
-        The data, and faults that leave it readable: keys written twice.
+        The data, and faults that leave it usable: keys written twice.
 
     Raises:
         ScenarioError: the file cannot be read, or is not YAML of a scenario.
@@ -155,6 +154,7 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
     name = printable(str(path), longest=1000)
     try:
         with open_file(path) as stream:
+            # One byte more than accepted shows that a file is too long, without reading all of it.
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
@@ -176,12 +176,19 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
 
 @lru_cache(maxsize=64)
 def _read_short(name: str, written: str) -> tuple[Located, list[Fault]]:
-    """Read a text, cached: robustness reads the scenario of a run in every world."""
+    """Read a text, cached: `fedsim robust` reads the same scenario for every sampled world."""
     return read_text(written, lambda line: Origin(name, line))
 
 
 def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, list[Fault]]:
-    """Read YAML; `origin` returns the origin of a line, from 1.
+    """Read YAML.
+
+    Args:
+        written: the text.
+        origin: returns the origin of a line, numbered from 1.
+
+    Returns:
+        The data, and faults that leave it usable: keys written twice.
 
     Raises:
         ScenarioError: the text is not YAML of a scenario.
@@ -191,6 +198,7 @@ def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, l
     yaml.composer.warn_double_anchors = False
     try:
         root = yaml.compose(written)
+    # The library raises all of these on malformed text.
     except (YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
         raise ScenarioError([syntax_fault(error, written, origin)]) from error
     if root is None:
@@ -204,13 +212,13 @@ def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, l
 
 @dataclass
 class _Builder:
-    """Turns the nodes of a document into located data.
+    """Converts the nodes of a document to located data.
 
     Attributes:
-        constructor: the library's constructor of scalars.
+        constructor: the library's constructor, used for scalars only.
         origin: returns the origin of a line.
-        refused: nodes that cannot be data; if there are any, the result is useless.
-        repeated: keys written twice, of which the first counts.
+        refused: faults of nodes that cannot be data; if there are any, the result is useless.
+        repeated: faults of keys written twice, of which the first counts.
     """
 
     constructor: Any
@@ -221,8 +229,9 @@ class _Builder:
     _total: int = 0
 
     def build(self, node: Node, path: KeyPath, key: Node | None = None) -> Located:
-        """Return the data of a node at a path and under a key."""
+        """Return the data of a node, which has a path and may have a key."""
         origin = self._at(key or node)
+        # Counted per use: nested aliases could otherwise expand a short text without bound.
         self._total += 1
         if self._total > MOST:
             reason = f"stands for more than {MOST} values, aliases written out: no scenario"
@@ -269,7 +278,7 @@ class _Builder:
         return pieces
 
     def _name(self, key: Node, path: KeyPath) -> str | None:
-        """Return a key as text; None if it cannot be a key."""
+        """Return a key as text; None if it is not usable as a key."""
         if not isinstance(key, ScalarNode):
             self._refuse(self._at(key), path, "got a block or a list as a key; give a name")
         elif str(key.tag) == f"{_CORE}merge":
@@ -287,7 +296,7 @@ class _Builder:
             return self._text(node, path)
         try:
             return number(getattr(self.constructor, f"construct_yaml_{kind}")(node))
-        except (ValueError, LookupError, ArithmeticError):  # "!!int five", or 5000 digits
+        except (ValueError, LookupError, ArithmeticError):  # such as "!!int five", or 5000 digits
             self._refuse(self._at(node), path, f"got {printable(node.value)}, which is no {kind}")
             return None
 

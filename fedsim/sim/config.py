@@ -58,7 +58,7 @@ class Method(Remembers, Protocol):
 def what_follows(method: object) -> Follows:
     """Return `Algorithm.afterwards` if clients compute after their replies, otherwise None."""
     # A method need not derive from `Algorithm`; without the attribute, no work follows.
-    return method.afterwards if getattr(method, "goes_on", False) else None  # type: ignore[attr-defined]
+    return method.afterwards if getattr(method, "computes_after_reply", False) else None  # type: ignore[attr-defined]
 
 
 class PeerMethod(Remembers, Protocol):
@@ -110,15 +110,15 @@ class Numerics:
         measures: further measures of a model; each returns values by name.
         tolerance: the tolerance of the constraint, which is one of the measures; None without a
             constraint.
-        packer_up, packer_down: create the packer of one field of a client's messages, and of
-            the server's, by its name and its number; a packer may have memory.
+        packer_up, packer_down: create the packer of one field of a client's messages, and of the
+            server's, by its name and its number; a packer may have memory.
         samples: the number of samples per client, shape (M,), for draws that depend on it; 1 by
             default.
         weights: the clients' weights over their sum, shape (M,); equal by default.
         evaluator: computes the numeric work.
         transport: encodes messages.
-        alike: whether the clients' oracles are the evaluator's losses, in their order, and
-            packers of a field differ between clients only in their memory.
+        alike: whether the clients' oracles are the evaluator's losses, in their order, and packers
+            of a field differ between clients only in their memory.
     """
 
     algorithm: Method | PeerMethod

@@ -111,8 +111,8 @@ class Fleet:
     Attributes:
         idle: the meter of idle power.
         presence: which clients are present.
-        supplies: the batteries by client; clients on mains, and all batteries in arrays, have
-            no entry.
+        supplies: the batteries by client; clients on mains, and all batteries in arrays, have no
+            entry.
         kinds: a representative of each client; see `Roster`.
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays

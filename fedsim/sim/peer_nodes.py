@@ -190,10 +190,16 @@ class SimNode(Worker):
             timer = self._calendar.at_deadline(now + span, self._on_deadline)
         try:
             await over
+        except BaseException:
+            # BaseException: a method may cancel its own wait, by `asyncio.timeout` say, and then
+            # open another exchange.
+            self._protocol.cancel()
+            raise
         finally:
+            # Also after a cancellation: a timer that is left would close a later exchange.
             self._over = None
-        if timer is not None:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
 
     def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
         now, number = self._calendar.now, self._protocol.round

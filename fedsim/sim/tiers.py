@@ -12,7 +12,6 @@ with an algorithm.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from fedsim.physics.hierarchy import Hierarchy
 from fedsim.protocol.reporting import reporting
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
-from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.stopping import NoClientsLeft, ended_by
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.client import Equipment, SimClient
 from fedsim.sim.config import Hop, Method, WorldConfig
@@ -84,8 +83,11 @@ def _rounds(w: Array, change: bool) -> Array:
 # The two roles of a gateway: server of the nodes below, client of the server above.
 
 
-class _RoundsOver(Exception):
-    """A gateway has completed its rounds."""
+class _RoundsOver(BaseException):
+    """Ends the server's coroutine of a gateway that has completed its rounds.
+
+    Like `RunStopped` it is no error, so `except Exception` of a method does not catch it.
+    """
 
 
 class GatewayServer(SimServer):
@@ -136,8 +138,14 @@ class GatewayServer(SimServer):
         self.initial = self._model = start
         self._left, self._number = self._rounds, number
         self._protocol.round = number
-        with suppress(_RoundsOver):
+        try:
             await self._serve(self)
+        except BaseException as error:
+            ended = ended_by(error, _RoundsOver, NoClientsLeft)
+            if ended is None:
+                raise
+            if isinstance(ended, NoClientsLeft):
+                raise ended from None
         return self._model
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -154,7 +162,7 @@ class GatewayServer(SimServer):
         self._left -= 1
         # All messages carry the top server's round, which an abandoned round has incremented.
         self._protocol.round = self._number
-        if not self._left:
+        if self._left <= 0:
             raise _RoundsOver
 
 

@@ -195,8 +195,8 @@ def test_corrections_grow_with_a_compressor_of_large_variance(tmp_path: Path) ->
 
 def test_the_gate_wants_all_clients() -> None:
     with pytest.raises(ParameterError, match="a sample of the clients"):
-        FedComGate(step_size=0.1).configure(info(asked=2))
-    assert FedCom(step_size=0.1).configure(info(asked=2)).step_size == 0.1
+        FedComGate(step_size=0.1).configure(info(cohort_size=2))
+    assert FedCom(step_size=0.1).configure(info(cohort_size=2)).step_size == 0.1
 
 
 @pytest.mark.slow

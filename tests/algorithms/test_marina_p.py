@@ -90,4 +90,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             fedsim.run(base | blocks)
         assert [fault.key for fault in error.value.faults] == [key]
     with pytest.raises(ParameterError, match="participation"):
-        MarinaP(step_size=1.0).configure(ProblemInfo(4, 5, lambda: 2.0, asked=2))
+        MarinaP(step_size=1.0).configure(ProblemInfo(4, 5, lambda: 2.0, cohort_size=2))

@@ -67,7 +67,7 @@ def test_the_step_of_its_theorem() -> None:
     """L = 5; (1 - p) (1 + omega)/(p r) = 4 with p = 1/2, omega = 7 and r = 2."""
     each = np.array([1.0, 7.0, 5.0, 5.0])
     uplink = Contract("unbiased", 7.0)
-    info = ProblemInfo(4, 5, lambda: 2.0, lambda: each, uplink=uplink, asked=2)
+    info = ProblemInfo(4, 5, lambda: 2.0, lambda: each, uplink=uplink, cohort_size=2)
     assert PPMarina(step_size=1.0).configure(info).probability == 1 / 16
     assert not list(PPMarina(step_size=1 / 15, probability=0.5).concerns(info))
     (concern,) = PPMarina(step_size=0.067, probability=0.5).concerns(info)

@@ -116,6 +116,6 @@ INFO = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
 def test_what_its_theory_does_not_cover_is_a_concern() -> None:
     (concern,) = Scaffnew(step_size=0.5, probability=0.1).concerns(INFO)
     assert (concern.key, "got 0.5, but 1/L_max = 0.25" in concern.text) == ("step_size", True)
-    some = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]), asked=2)
+    some = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]), cohort_size=2)
     (concern,) = Scaffnew(step_size=0.25, probability=0.1).concerns(some)
     assert "assumes that all clients take part" in concern.text

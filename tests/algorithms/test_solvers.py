@@ -182,7 +182,7 @@ def test_steps_are_no_more_than_allowed(solver: Solver) -> None:
     ("parts", "offered"),
     [
         ({"hessian": True}, "give newton, gradient-descent, svrg or sgd"),
-        ({"hessian": True, "kinked": True}, "give gradient-descent, svrg or sgd"),
+        ({"hessian": True, "has_l1": True}, "give gradient-descent, svrg or sgd"),
         ({}, "give gradient-descent, svrg or sgd"),
     ],
 )

@@ -153,7 +153,7 @@ def test_soft_switching_takes_the_theory_s_beta() -> None:
     [
         ({"uplink": Contract("contractive", 0.5)}, "contractive, and not unbiased"),
         ({"downlink": Contract("unbiased", 0.5)}, "downlink"),
-        ({"asked": 3}, "sample"),
+        ({"cohort_size": 3}, "sample"),
     ],
 )
 def test_what_the_paper_leaves_open_is_marked(more: dict[str, Any], match: str) -> None:

@@ -173,7 +173,7 @@ def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
 
 
 def test_marina_wants_all_clients() -> None:
-    some = info(Contract("unbiased", 2.0), asked=2)
+    some = info(Contract("unbiased", 2.0), cohort_size=2)
     with pytest.raises(ParameterError, match="sample of the clients") as caught:
         Marina(step_size=1.0).configure(some)
     assert caught.value.key == "kind"

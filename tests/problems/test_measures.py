@@ -1,6 +1,6 @@
 """Measures: closed forms, other people's implementations, and what they cannot be used with."""
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -12,12 +12,15 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.metrics import precision_recall_fscore_support as scores
 
+import fedsim
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems import (
     Logistic,
     Loss,
+    Measure,
     MultilayerPerceptron,
+    Observer,
     Problem,
     Samples,
     Squared,
@@ -41,6 +44,7 @@ from fedsim.problems.measures import (
     TrainingLoss,
 )
 from fedsim.problems.penalties import L1
+from tests import methods
 from tests.problems.measured import gaussian, parted, seen
 from tests.tiers import every
 
@@ -240,3 +244,49 @@ def test_the_test_loss_of_classes_is_the_log_loss(loss: Loss) -> None:
     odds = 1 / (1 + np.exp(-margins))
     expected = log_loss(held.y, np.column_stack([1 - odds, odds]), labels=[-1.0, 1.0])
     assert seen(HeldOutLoss(), problem, w)["test_loss"] == pytest.approx(expected, rel=1e-12)
+
+
+class Writing(Measure):
+    """A measure that computes in place."""
+
+    kind: Literal["writing"] = "writing"
+    columns: ClassVar[tuple[str, ...]] = ("peak",)
+
+    def bind(self, problem: Problem) -> Observer:
+        def evaluate(w: Array) -> dict[str, float]:
+            np.abs(w, out=w)
+            return {"peak": float(w.max())}
+
+        return evaluate
+
+
+class Least(Measure):
+    """A measure that sees whether another one has written."""
+
+    kind: Literal["least"] = "least"
+    columns: ClassVar[tuple[str, ...]] = ("least",)
+
+    def bind(self, problem: Problem) -> Observer:
+        return lambda w: {"least": float(w.min())}
+
+
+@pytest.mark.parametrize(
+    ("kind", "counting"),
+    [
+        *((kind, "rounds") for kind in ("gd", "scaffold", "ditto", "apfl", "d-psgd")),
+        *((kind, "iterates") for kind in ("gd", "scaffold", "d-psgd")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
+def test_a_measure_that_writes_into_its_model_changes_no_run_and_no_other_measure(
+    kind: str, counting: str
+) -> None:
+    made = methods.scenario(kind) | {"fleet": [{"count": 3}], "stop": {"rounds": 4}}
+    made["counting"] = counting
+    blocks: list[type[Measure]] = [Writing, Least]
+    plain = fedsim.run(made | {"measures": ["least"]}, blocks=blocks).rounds
+    rounds = fedsim.run(made | {"measures": ["writing", "least"]}, blocks=blocks).rounds
+    assert (plain["least"] < 0).any(), "there is something to write"
+    assert (rounds["peak"] >= 0).all()
+    for column in ("objective", "least"):
+        assert rounds[column].tolist() == plain[column].tolist()

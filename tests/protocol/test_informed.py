@@ -3,14 +3,16 @@
 import math
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from fedsim.core.errors import ClientOrderError
 from fedsim.core.ports import Array, Reply
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant, Steps
@@ -26,11 +28,14 @@ from fedsim.protocol.participation import (
     Moment,
     OortParticipation,
     PowerOfChoiceParticipation,
+    Report,
     Selector,
     WeightedParticipation,
 )
 from fedsim.protocol.participation.importance import ImportanceSelector
 from fedsim.protocol.participation.utility import EnergySelector, UtilitySelector
+from fedsim.protocol.reporting import report_type
+from fedsim.protocol.selection import Selection
 from fedsim.sim.known import FleetGrid
 from tests.tiers import every
 
@@ -125,6 +130,80 @@ def test_the_candidates_with_the_largest_losses_are_chosen() -> None:
     selector = policy.selector(KnownFleet(SAMPLES))
     reported = seen(0, [3, 0, 4, 2], [1] * 4, loss=[0.5, math.nan, 2.0, 1.0])
     assert selector.narrow(Moment(0, 0.0, 2), reported) == [4, 2]
+
+
+class Narrowing(Informed):
+    """Asks all clients for their losses first, and then those that it is told."""
+
+    kind: Literal["narrowing"] = "narrowing"
+    count: int | None = 2
+    reports: ClassVar[tuple[Report, ...]] = ("loss",)
+    candidates_asked: ClassVar[bool] = True
+    told: tuple[int, ...] | None = None
+
+    def selector(self, fleet: KnownFleet) -> Selector:
+        return Telling(self.told)
+
+
+class Telling(Selector):
+    def __init__(self, told: Sequence[int] | None) -> None:
+        self.told = told
+
+    def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[int]:
+        return range(5)
+
+    def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[int]:
+        return super().narrow(moment, outcome) if self.told is None else self.told
+
+
+def losses_of(value: float) -> Any:
+    """Return the report of a candidate."""
+    return report_type(("loss",))(SimpleNamespace(values=value))  # type: ignore[call-arg]
+
+
+def selection_of(policy: Informed) -> Selection:
+    eligible: Any = SimpleNamespace(always_complete=True)
+    return Selection(policy, eligible, range(7, 12), np.random.default_rng(1), SAMPLES)
+
+
+@pytest.mark.parametrize(
+    "policy", [PowerOfChoiceParticipation.in_si(count=2, candidates=4), Narrowing()]
+)
+def test_a_report_to_an_earlier_exchange_chooses_nobody(policy: Informed) -> None:
+    selection = selection_of(policy)
+    watch = selection.watch
+    assert watch is not None
+    watch.begin(0.0, [7, 8, 9])
+    assert selection.close(10.0) is not None
+    watch.see(9, 1, losses_of(9.0), 11.0)  # while no exchange is open
+    watch.begin(12.0, [8, 10])
+    watch.see(8, 1, losses_of(8.0), 13.0)
+    watch.see(8, 2, losses_of(1.0), 14.0)
+    watch.see(10, 2, losses_of(2.0), 15.0)
+    outcome = selection.close(16.0)
+    assert outcome is not None
+    assert outcome.clients.tolist() == [2, 1, 1, 3], "observed are all"
+    assert outcome.late is not None
+    assert outcome.late.tolist() == [True, True, False, False]
+    assert selection.narrow(outcome).clients == [8, 10]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ((1, 1), "has client 1 twice"),
+        ((1, 4), "has client 4, which is no candidate of this round"),
+        ((5,), "has 5; give the numbers of clients, 0 to 4"),
+    ],
+)
+def test_only_candidates_are_chosen_and_each_once(told: tuple[int, ...], words: str) -> None:
+    selection = selection_of(Narrowing(told=told))
+    assert selection.watch is not None
+    selection.watch.begin(0.0, [8, 9])
+    outcome = selection.close(1.0)
+    assert outcome is not None
+    with pytest.raises(ClientOrderError, match=f"the order of narrowing {words}"):
+        selection.narrow(outcome)
 
 
 def test_without_a_report_a_candidate_goes_first() -> None:

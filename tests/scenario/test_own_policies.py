@@ -10,7 +10,7 @@ import pytest
 import fedsim
 from fedsim.addons.repricing.conditions import refusals
 from fedsim.algorithms import FedAvg
-from fedsim.algorithms.base import AddingUp
+from fedsim.algorithms.base import IncrementVariant
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, Meaning
 from fedsim.physics.availability import Availability
@@ -126,9 +126,9 @@ class Choosy(FedAvg):
     def up(self) -> dict[str, Meaning]:
         return {"": Meaning.INCREMENT if self.differently else Meaning.STATE}
 
-    def adding_up(self) -> AddingUp:
+    def increment_variant(self) -> IncrementVariant:
         other = self.model_copy(update={"differently": True})
-        return AddingUp("differently: true", other)
+        return IncrementVariant("differently: true", other)
 
 
 BLOCKS: list[type[Spec]] = [

@@ -98,8 +98,10 @@ def test_a_fit_before_the_method_hands_it_on() -> None:
     async def follows(client: Message) -> None:
         raise AssertionError
 
-    own: Any = SimpleNamespace(handle=echo, undelivered=None, goes_on=True, afterwards=follows)
+    own: Any = SimpleNamespace(
+        handle=echo, undelivered=None, computes_after_reply=True, afterwards=follows
+    )
     exchange: Any = SimpleNamespace(steps=())
     assert what_follows(FittingMethod(own, exchange)) is not None
-    own.goes_on = False
+    own.computes_after_reply = False
     assert what_follows(FittingMethod(own, exchange)) is None

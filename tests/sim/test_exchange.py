@@ -14,7 +14,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
-from tests.policies import silence_of
+from tests.policies import participation_of, silence_of
 from tests.tiers import every
 
 from .links import ServerLink
@@ -236,3 +236,23 @@ def test_an_exchange_that_was_cancelled_leaves_the_next_one_free() -> None:
 
     play(setup(serve, after(1.0, 1.0), FOUR[:2]))
     assert told[0][-1] == 1
+
+
+@pytest.mark.parametrize("timer", ["deadline", "give_up"])
+def test_an_exchange_that_was_cancelled_leaves_no_timer_to_the_next_one(timer: str) -> None:
+    closed = list[tuple[float, int]]()
+
+    async def serve(server: SimServer) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await server.exchange(asked(), to=[0])
+        # Opened at 3 s. A timer of 4 s that is left from 0 s would close it, or give it up.
+        replies = await server.exchange(asked(), to=[1])
+        closed.append((server.now, len(replies)))
+        server.commit(server.initial)
+
+    keys: dict[str, Any] = {timer: 4.0}
+    policy = participation_of(**keys)
+    run = play(setup(serve, after(50.0, 3.5), FOUR[:2], participation=policy))
+    assert closed[0] == (6.5, 1)
+    assert not run.of("abandoned")

@@ -1,15 +1,17 @@
 """Tiers of gateways by hand: their models by loops, their bits, times and joules by closed form."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import fedsim
 from fedsim.addons.conformance import check_energy
-from fedsim.core.ports import Array
+from fedsim.algorithms.averaging import FedAvg
+from fedsim.core.ports import Array, Server
 from fedsim.results.record.parts import read_table
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 from tests.algorithms.harness import trajectory
@@ -473,6 +475,51 @@ def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> No
         w = ends[1] if number >= 2 else np.tensordot(shares, np.array(ends), 1)
         made.append(w)
     check_near(seen, made)
+
+
+class Catching(FedAvg):
+    """FedAvg that takes each exception of a commit for a failure."""
+
+    kind: Literal["catching"] = "catching"  # type: ignore[assignment]  # another kind
+
+    async def serve(self, server: Server) -> None:
+        def commit(model: Array, **measures: float) -> None:
+            try:
+                server.commit(model, **measures)
+            except Exception as error:
+                raise AssertionError("the end of the rounds is an exception") from error
+
+        class Guarded:
+            def __getattr__(self, name: str) -> Any:
+                return commit if name == "commit" else getattr(server, name)
+
+        guarded: Any = Guarded()
+        await super().serve(guarded)
+
+
+class Grouping(FedAvg):
+    """FedAvg whose coroutine is a task of a group."""
+
+    kind: Literal["grouping"] = "grouping"  # type: ignore[assignment]  # another kind
+
+    async def serve(self, server: Server) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().serve(server))
+
+
+@pytest.mark.parametrize("method", [Catching, Grouping])
+@pytest.mark.parametrize("dying", [False, True])
+def test_the_rounds_of_a_gateway_end_whatever_its_method_catches_or_groups(
+    method: type[FedAvg], *, dying: bool, tmp_path: Path
+) -> None:
+    small = {"kind": "ideal", "up": "1 kbit/s", "down": "1 kbit/s", "energy_up": "1 mJ/bit"}
+    battery = {"battery": {"capacity": f"{4.5 * BITS} mJ"}} if dying else {}
+    fleet = [{"count": 2, "radio": small, **battery}, {"count": 3}]
+    made = scenario(local(tmp_path), {"count": 2, "rounds": 2}, fleet=fleet, stop={"rounds": 5})
+    own = made | {"algorithm": made["algorithm"] | {"kind": method.model_fields["kind"].default}}
+    plain, same = fedsim.run(made), fedsim.run(own, blocks=[method])
+    assert same.rounds["objective"].tolist() == plain.rounds["objective"].tolist()
+    assert same.events["t"].tolist() == plain.events["t"].tolist()
 
 
 def _rows(folder: Path, event: str) -> list[dict[str, Any]]:

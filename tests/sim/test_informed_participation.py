@@ -84,6 +84,45 @@ def test_candidates_take_a_round_trip_of_their_own() -> None:
     assert result.rounds["cohort"].tolist()[-1] in (COUNT, COUNT * ROUNDS)
 
 
+def test_a_candidate_is_chosen_by_its_report_on_the_model_of_that_round() -> None:
+    # Slow clients report after the deadline, to a round that is over.
+    slow = {"kind": "custom", "speed": "125 flop/s", "active": "2 W", "idle": "1 W"}
+    fleet = [
+        {"count": 2, "device": "phone-mid", "radio": "lte"},
+        {"count": 4, "device": slow, "radio": "lte"},
+    ]
+    small = {
+        "problem": {
+            "loss": {"kind": "squared", "scale": "mean", "l2": 1},
+            "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+        },
+        "algorithm": {"kind": "gd", "step_size": "0.1/L"},
+        "fleet": fleet,
+        "participation": {
+            "kind": "power-of-choice", "count": 2, "candidates": 4, "deadline": "10 s"
+        },
+        "stop": {"rounds": 12},
+    }  # fmt: skip
+    events = fedsim.run(small).events
+    late = events[events["event"] == "late"]
+    assert "reports" in set(late["message"]), "otherwise nothing is shown here"
+    arrived = events[events["event"] == "receive"].sort_values("t", kind="stable")
+    begun = events[(events["event"] == "exchange") & (events["message"] == "chosen")]
+    opened = events[(events["event"] == "exchange") & (events["message"] != "chosen")]
+    for t in begun["t"]:
+        start = opened["t"][opened["t"] <= t].max()
+        chosen = events["node"][(events["event"] == "sampled") & (events["t"] == t)].tolist()
+        assert len(set(chosen)) == len(chosen) > 0
+        within = (arrived["t"] > start) & (arrived["t"] <= t)
+        reported = arrived[within & (arrived["message"] == "reports")]
+        refused = set(zip(late["t"], late["node"], strict=True))
+        ends = zip(reported["t"], reported["node"], reported["peer"], strict=True)
+        timely = {
+            one for time, node, peer in ends for one in (node, peer) if (time, one) not in refused
+        }
+        assert set(chosen) <= timely
+
+
 def test_as_many_candidates_as_are_chosen_train_the_model_of_a_sample_by_data() -> None:
     weighted = fedsim.run(scenario("weighted", estimate="plain")).rounds
     for losses in ("asked", "last"):

@@ -1,7 +1,9 @@
 """Nodes that meet in pairs, by hand: who waits, who is refused, and that nobody waits for ever."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -202,3 +204,25 @@ def test_the_ring_of_three_has_conflicts() -> None:
     beacons = run.of("receive", message="beacon")
     assert len(beacons) > 5
     assert np.isfinite([row["consensus"] for row in run.rounds]).all()
+
+
+def test_a_contact_that_was_cancelled_leaves_no_deadline_to_the_next_one() -> None:
+    ended: list[tuple[float, bool]] = []
+
+    async def live(node: SimPairNode) -> None:
+        if node.id == 1:
+            await node.sleep(1000.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await node.contact(1, asked())
+        # The second one is opened at 3 s. A deadline that is left from 0 s would end it at 4 s.
+        while True:
+            node.commit(node.model)
+            reply = await node.contact(1, asked())
+            ended.append((node.now, reply is None))
+
+    slow = RadioModel(up=1.0, down=1.0)
+    pair, policy = overlay(nx.path_graph(2)), participation_of(deadline=4.0)
+    members = fleet((member().device, slow), (member().device, slow))
+    pairs(members, live, neighbours=pair, participation=policy, stop=Stop(rounds=2))
+    assert ended[0] == (7.0, True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import networkx as nx
@@ -374,3 +375,29 @@ def test_the_ring_is_that_of_three() -> None:
     assert RING.neighbours == ((1, 2), (0, 2), (0, 1))
     assert RING.weights(0) == {1: 1 / 3, 2: 1 / 3}
     assert LINE.weights(0) == {1: 1 / 3}
+
+
+def test_an_exchange_that_was_cancelled_leaves_the_next_one_free_and_without_its_timer() -> None:
+    closed: list[tuple[float, int]] = []
+
+    async def live(node: SimNode) -> None:
+        if node.id == 1:
+            await node.compute(work(5.0))
+            await node.exchange(asked())
+            await node.compute(work(1.5))
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(3.0):
+                    await node.exchange(asked())
+        # Opened at 3 s by node 0, at 6.5 s by node 1. A deadline of 4 s that is left from 0 s would
+        # close it at 4 s.
+        replies = await node.exchange(asked())
+        closed.append((node.now, len(replies)))
+        while True:
+            node.commit(np.zeros(1))
+            await node.exchange(asked())
+
+    pair = overlay(nx.path_graph(2))
+    members = fleet(*[(member().device, IDEAL)] * 2)
+    play(peers(members, live, pair, participation=participation_of(deadline=4.0), **once()))
+    assert closed[0] == (6.5, 1)

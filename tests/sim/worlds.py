@@ -124,7 +124,7 @@ class Told:
 
     def __init__(self, serve: Serve, handle: Handler, follows: Follows = None) -> None:
         self.handle = handle
-        self.goes_on, self.afterwards = follows is not None, follows
+        self.computes_after_reply, self.afterwards = follows is not None, follows
         self._serve = serve
 
     async def serve(self, server: SimServer) -> None:

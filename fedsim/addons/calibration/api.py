@@ -227,12 +227,13 @@ def _check_latency(
     """
     trips = recording["kind"].map({"ping": 2.0, **dict.fromkeys(WAYS.values(), 1.0)}).fillna(0.0)
     seconds = (recording["end"] - recording["start"]).to_numpy(float)
-    least = trips.to_numpy() * prediction.route_latency[clients]
+    least = trips.to_numpy() * prediction.least_route_latency(clients)
     quick = np.flatnonzero(seconds < least)
     if len(quick) > len(seconds) // 20:  # some may be early, by the resolution of clocks
         row = quick[0]
         took = f"took {seconds[row] * 1e3:.3g} ms, and {least[row] * 1e3:.3g} ms is the latency"
-        text = f"a {recording['kind'].iloc[row]} of {recording['client'].iloc[row]} {took}"
+        name = "all clients" if clients[row] < 0 else recording["client"].iloc[row]
+        text = f"a {recording['kind'].iloc[row]} of {name} {took}"
         wanted = "expected links with less, such as network.server.latency: 0 s"
         wanted += ", and times of both ends by one clock"
         raise DataError("network", f"{text} of the scenario's links; {wanted}")

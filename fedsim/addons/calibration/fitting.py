@@ -112,9 +112,9 @@ class NetworkFit:
         self._kind, self._client = kinds[whole], clients[whole]
         self._bits = 8.0 * recording["bytes"].to_numpy(float)[whole]
         for number in np.flatnonzero(np.isin(self._kind, RATES)):
-            framing = prediction.packets[max(int(self._client[number]), 0)]
             # iperf3 reports payload: headers are added, so that its rates compare with messages.
-            self._bits[number] += framing.bits(round(self._bits[number]))
+            client, bits = int(self._client[number]), float(self._bits[number])
+            self._bits[number] += prediction.headers(client, bits)
         self._seconds = seconds[whole]
         self._place = recording["start"].to_numpy(float)[whole]
         self._names = dict(zip(clients.tolist(), recording["client"].astype(str), strict=True))
@@ -233,7 +233,7 @@ class NetworkFit:
         near it.
         """
         pings = self._kind == "ping"
-        route = np.where(self._client < 0, 0.0, self._prediction.route_latency[self._client])
+        route = self._prediction.least_route_latency(self._client)
         share = _NEAR if (pings & ~bounded).any() else 0.0
         least = np.maximum(np.nan_to_num(self._least), share * self._seconds)
         # Not below the known latency of the route, and not above the observed time.

@@ -34,18 +34,15 @@ def read_flower_log(text: str, path: Path) -> Iterator[Observation]:
     Raises:
         DataError: a line has no time, or there is no round.
     """
-    marks = list[tuple[int, float]]()
+    marks = list[tuple[int, datetime]]()
     for line, words in enumerate(text.splitlines(), 1):
         of_round = re.search(r"\[ROUND ([0-9]+)", words)
         if of_round is None and "Run finished" not in words and "[SUMMARY]" not in words:
             continue
-        stamp = re.search(_STAMP, words)
-        if stamp is None:
+        then = _stamp_of(words)
+        if then is None:
             wanted = "a line of a log file with its time, as flwr's logger.configure writes it"
             refuse(path, line, f"expected {wanted}, such as 'flwr 2025-01-31 12:00:00,000'", words)
-        # Read as local time of this machine. Only differences within a log count, so its time zone
-        # does not matter, except where clocks are put forward or back within the log.
-        then = datetime.fromisoformat(stamp[1]).timestamp() + int(stamp[2]) / 1e3
         if marks and then < marks[-1][1]:
             refuse(path, line, "times of a log never fall", words)
         marks.append((int(of_round[1]) if of_round else 0, then))
@@ -53,8 +50,23 @@ def read_flower_log(text: str, path: Path) -> Iterator[Observation]:
             break
     if len(marks) < 2:
         refuse(path, 1, "expected a line [ROUND 1] and a later one, of a round or the end", text)
+    first = marks[0][1]
     for (number, begun), (_, ended) in pairwise(marks):
-        yield Observation(0, ALL, number, "round", begun - marks[0][1], ended - marks[0][1])
+        span = (begun - first).total_seconds(), (ended - first).total_seconds()
+        yield Observation(0, ALL, number, "round", *span)
+
+
+def _stamp_of(words: str) -> datetime | None:
+    """Return the time of a line; None if it has none, or one that is no time."""
+    stamp = re.search(_STAMP, words)
+    if stamp is None:
+        return None
+    # Without a zone, as it is written: the zone of the machine that reads the log, with its changes
+    # to and from summer time, has no part in it.
+    try:
+        return datetime.fromisoformat(f"{stamp[1]}.{stamp[2]}")
+    except ValueError:
+        return None
 
 
 # A History: https://flower.ai/docs/framework, `flwr.server.History`, by its attributes.

@@ -47,8 +47,7 @@ class Maximum:
         sigmas: the noise by kind, shape (kinds,).
         quantiles: the quantiles of Student's t that multiply standard errors, shape (p,).
         free: the degrees of freedom of each standard error, shape (p,).
-        unknown: the parameters that only have a joint effect, so that none of them is
-            determined.
+        unknown: the parameters that only have a joint effect, so that none of them is determined.
     """
 
     x: Array

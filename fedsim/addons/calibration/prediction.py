@@ -5,7 +5,7 @@ client. Durations count from there. So an error in one message does not carry ov
 messages that were in progress together share links.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,6 +82,23 @@ class Prediction:
     def route_latency(self) -> Array:
         """The one-way latency of links between a client and the server, s, shape (clients,)."""
         return np.array([route.latency for route in self.topology.up])
+
+    def least_route_latency(self, clients: NDArray[np.intp]) -> Array:
+        """Return the latency of links below which no observation of these clients can be, s.
+
+        Args:
+            clients: the client of each observation, shape (n,); -1 for all, of which the nearest
+                counts.
+        """
+        return np.where(clients < 0, self.route_latency.min(), self.route_latency[clients])
+
+    def headers(self, client: int, bits: float) -> float:
+        """Return the bits of headers of a client's message; a mean over the clients for -1."""
+        if client >= 0:
+            return float(self.packets[client].bits(round(bits)))
+        counts = Counter(self.packets)
+        headers = sum(n * framing.bits(round(bits)) for framing, n in counts.items())
+        return headers / len(self.packets)
 
     @cached_property
     def bits(self) -> Array:

@@ -108,6 +108,8 @@ def _csv(path: Path) -> Iterator[Observation]:
             table.fail(row, f"{kind} is one of {', '.join(_WAYS)}", word)
         if _WAYS[word] in MESSAGES and not size[row]:
             table.fail(row, "bytes of a message are above 0", table.cells["bytes"][row])
+        if _WAYS[word] in MESSAGES and table.cells["client"][row] == ALL:
+            table.fail(row, "the client of a message is the one that sent or received it", ALL)
         row_values = {name: float(values[row]) for name, values in more.items()}
         yield Observation(
             int(row_values.get("run", 0)),

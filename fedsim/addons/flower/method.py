@@ -16,20 +16,73 @@ import flwr.serverapp.strategy as newer
 import numpy as np
 from flwr.app import RecordDict
 from flwr.common import ndarrays_to_parameters
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from fedsim.addons.flower.app_method import AppMethod
 from fedsim.addons.flower.arrays import FlowerContent, Misfit, encode, read
 from fedsim.addons.flower.problem import FlowerProblem
 from fedsim.addons.flower.program import ClientProgram, Question, Task
 from fedsim.addons.flower.server import Contents, Host, MessageHost, OlderHost
 from fedsim.addons.flower.user_code import call_user_code
-from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.local_steps import SendsModels
+from fedsim.algorithms.base import Algorithm, ProblemInfo
+from fedsim.algorithms.local_steps import SendsModels, of_this_round
 from fedsim.core.blocks.wording import unknown
 from fedsim.core.errors import Failed, ParameterError
 from fedsim.core.ports import Array, Client, ClientId, Message, Payload, Reply, Server
+from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
+
+
+class AppMethod(Algorithm):
+    """A method whose messages are chosen by Flower code; clients run the programs of an app."""
+
+    source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
+    asks_all: ClassVar[bool] = False  # Flower code selects the clients
+
+    _problem: FlowerProblem | None = PrivateAttr(default=None)
+    _all_asked: bool = PrivateAttr(default=True)  # whether only Flower code selects clients
+
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy with its problem.
+
+        Raises:
+            ParameterError: the problem is no Flower app.
+        """
+        if not isinstance(info.programs, FlowerProblem):
+            raise ParameterError("kind", f"{self.kind} is for the clients of a Flower app")
+        configured = self.model_copy()
+        configured._problem, configured._all_asked = info.programs, info.cohort_size is None  # noqa: SLF001 - a copy
+        return configured
+
+    def reference(self, problem: Problem) -> Reference | None:
+        """Return None: the smallest objective is unknown."""
+        return None
+
+    @property
+    def problem(self) -> FlowerProblem:
+        """The problem of the app's clients, after `configure`."""
+        if self._problem is None:
+            raise Failed(f"{self.kind} runs only after it is configured for its problem")
+        return self._problem
+
+    async def exchange(
+        self, server: Server, sent: Mapping[ClientId, Message]
+    ) -> tuple[dict[ClientId, Reply], list[ClientId]]:
+        """Send each client its message.
+
+        Returns:
+            The replies received in time, by client, and the clients without a reply. If the
+            scenario samples a cohort, only clients of the cohort receive a message.
+        """
+        one = next(iter(sent.values()))
+        same = all(reply is one for reply in sent.values())
+        to = None if len(sent) == len(server.clients) else sorted(sent)
+        replies = await server.exchange(one if same else sent, to=to)
+        counted = {reply.client: reply for reply in of_this_round(server, replies)}
+        all_named = to is not None or self._all_asked
+        missing = [client for client in sorted(sent) if all_named and client not in counted]
+        return counted, missing
+
 
 # Messages between a Flower server and its clients: a model, with Flower's records.
 

@@ -237,7 +237,8 @@ class FlowerProblem(ProgramProblem):
         last = self.__dict__.get("_last_look")
         key = w.tobytes()
         if last is None or last[0] != key:
-            last = self.__dict__["_last_look"] = key, self._evaluate(w)
+            # A copy: a program may write into its arguments, or need arrays that it can write into.
+            last = self.__dict__["_last_look"] = key, self._evaluate(w.copy())
         return cast("Looked", last[1])
 
     def _evaluate(self, w: Array) -> Looked:

@@ -25,9 +25,9 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import ServerApp
 from flwr.supercore.run import Run, RunNotRunningException
 
-from fedsim.addons.flower.app_method import AppMethod
 from fedsim.addons.flower.arrays import Arrays, FlowerContent, numpy_of
 from fedsim.addons.flower.blocks import AppBlock
+from fedsim.addons.flower.method import AppMethod
 from fedsim.addons.flower.program import ClientProgram, RawQuestion, client_of
 from fedsim.addons.flower.server import NodeIds, unavailable
 from fedsim.addons.flower.user_code import RUN, SERVER_NODE, call_user_code

@@ -1,9 +1,13 @@
 """The functions `run_live` and `serve`: live runs of a scenario, into a folder of runs."""
 
+import os
 import socket
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +21,6 @@ from fedsim.addons.live.joining import LivePart, digest_of, join, run_clients
 from fedsim.addons.live.meters import Meter, NoMeter
 from fedsim.addons.live.refusals import check_live
 from fedsim.addons.live.returning import ReturnRule
-from fedsim.addons.live.workers import client_processes
 from fedsim.addons.live.world import LiveSettings, LiveWorld, StartClients
 from fedsim.algorithms.messages import annotated_replies
 from fedsim.core.blocks.spec import Spec
@@ -91,7 +94,7 @@ def run_live(
         if processes:
             port = listener.getsockname()[1]
             words, live.patience = command or _words(source, overrides), live.timing.joining
-            with client_processes(words, live.clients, processes, port, token):
+            with _client_processes(words, live.clients, processes, port, token):
                 return live.into(out, check=check)
         live.start = partial(
             _start_here, access=access, meter=meter or NoMeter(), timing=live.timing
@@ -298,3 +301,49 @@ class _LiveStudy:
         path = execute(job, folder, watch, {LIVE: facts}, make_world=make_world)
         watch(ending(job, folder))
         return path
+
+
+# Processes of clients on this machine, for `run_live`.
+
+
+@contextmanager
+def _client_processes(
+    words: Sequence[str], clients: int, processes: int, port: int, token: bytes
+) -> Iterator[None]:
+    """Run `fedsim join` for all clients within the block, a share of them in each process.
+
+    Args:
+        words: the scenario, as words of the command.
+        clients: the number of clients.
+        processes: the number of processes.
+        port: of the server, on this machine.
+        token: that clients prove, which they read from a file that only this user can read.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedsim-live-") as folder:
+        file = Path(folder) / "token"
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(token.decode())
+        command = [sys.executable, "-m", "fedsim", "join", f"127.0.0.1:{port}", *words]
+        command += ["--token", str(file), "--quiet"]
+        running = [
+            subprocess.Popen([*command, *_numbers(clients, number, processes)])  # noqa: S603 - fedsim itself
+            for number in range(min(processes, clients))
+        ]
+        try:
+            yield
+            for process in running:
+                process.wait(_PATIENCE)
+        finally:
+            for process in running:
+                with suppress(OSError):
+                    process.terminate()
+                process.wait()
+
+
+def _numbers(clients: int, number: int, processes: int) -> list[str]:
+    return [text for each in range(number, clients, processes) for text in ("--client", str(each))]
+
+
+_PATIENCE = 30.0
+"""How long a process of clients may take to end after the last run, s."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from fedsim.addons.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
-from fedsim.addons.live.frames import Kind, Report, frame
+from fedsim.addons.live.frames import Kind, Report, frame, longest_message
 from fedsim.addons.live.handshake import (
     LONGEST_WELCOME,
     ClientHandshake,
@@ -15,7 +15,6 @@ from fedsim.addons.live.handshake import (
     read_refusal,
     ready,
 )
-from fedsim.addons.live.limits import longest_message
 from fedsim.addons.live.memory import ClientMemory, ClientPart
 from fedsim.addons.live.meters import Meter
 from fedsim.core.errors import AdmissionError, Diverged, FrameError, PeerError, PeerTimeoutError

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from fedsim.addons.live.frames import WorkSpan
+from fedsim.addons.live.frames import WorkSpan, largest_vector
 from fedsim.addons.live.handshake import RunOffer
-from fedsim.addons.live.limits import largest_vector
 from fedsim.addons.live.meters import Meter
 from fedsim.core.ports import (
     SERVER,

@@ -41,7 +41,7 @@ def _why_never(job: Job) -> str:
     key = ""
     if feedback == "ef21":
         key = "wire.down.error_feedback: ef21"
-    elif {Meaning.DIFFERENCE, Meaning.INCREMENT} & set(method.down.values()):
+    elif {Meaning.DIFFERENCE, Meaning.INCREMENT} & set(method.downlink.values()):
         key = f"algorithm.kind: {method.kind}"
     return f"the server sends changes of what clients hold ({key})" if key else ""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from fedsim.addons.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
-from fedsim.addons.live.frames import Kind, Report
+from fedsim.addons.live.frames import LONGEST_REPORT, Kind, Report, longest_message
 from fedsim.addons.live.handshake import (
     LONGEST_HELLO,
     ClientReady,
@@ -17,7 +17,6 @@ from fedsim.addons.live.handshake import (
     refusal,
     shown_text,
 )
-from fedsim.addons.live.limits import LONGEST_REPORT, longest_message
 from fedsim.addons.live.network import LiveNetwork
 from fedsim.addons.live.returning import ReturnRule
 from fedsim.core.errors import AdmissionError, FrameError, PeerError

@@ -16,8 +16,8 @@ from fedsim.addons.live.access import Access
 from fedsim.addons.live.clock import OrderedLog, WallClock
 from fedsim.addons.live.connection import Timing, ignore_text
 from fedsim.addons.live.entrance import Entrance
+from fedsim.addons.live.frames import largest_vector
 from fedsim.addons.live.handshake import RunOffer
-from fedsim.addons.live.limits import largest_vector
 from fedsim.addons.live.misfits import ReplyRule, ReplySizes
 from fedsim.addons.live.network import LiveNetwork
 from fedsim.addons.live.returning import ReturnRule

@@ -2,11 +2,11 @@
 
 from functools import partial
 
+from fedsim.addons.lorawan.device import FrameMeter
 from fedsim.addons.lorawan.network import LoRaNetwork
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.sim.network.models import FleetSite, Layer
-from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.addons.lorawan.air import Air
-from fedsim.addons.lorawan.device import FrameTransfer, Modem
+from fedsim.addons.lorawan.device import FrameMeter, FrameTransfer, Modem
 from fedsim.addons.lorawan.gateway import Transmitter
 from fedsim.core.ports import ClientId
 from fedsim.physics.radios.lora import EU868_PAYLOAD, LoRaRadio
@@ -30,7 +30,6 @@ from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lane_states import LaneEvent
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
-from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import state_of_charge
 

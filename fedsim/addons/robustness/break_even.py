@@ -43,13 +43,17 @@ class _Reversal:
         return np.linspace(*self.sides, _PARTS + 1)[1:-1]
 
     def narrow(self, logs: Array) -> None:
-        """Keep the first part in which the verdict reverses, given the log ratios at the points."""
+        """Keep the first part in which the verdict reverses, given the log ratios at the points.
+
+        A part ends at points whose world has a price; those without one between them are passed
+        over.
+        """
         shares = np.linspace(*self.sides, _PARTS + 1)
         known = np.array([self.logs[0], *logs, self.logs[1]])
-        # The first sign that differs; there is one, as both ends differ.
-        first = int(np.argmax((known < 0) != (known[0] < 0)))
-        self.sides = float(shares[first - 1]), float(shares[first])
-        self.logs = float(known[first - 1]), float(known[first])
+        # There is one, as both ends have a price and differ.
+        first, last = next(_sign_changes(known))
+        self.sides = float(shares[first]), float(shares[last])
+        self.logs = float(known[first]), float(known[last])
 
     @property
     def share(self) -> float:
@@ -70,7 +74,8 @@ def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.Da
 
     Returns:
         One row per reversal, and one per constant along which the verdict does not reverse:
-        variant, cost, constant; value (in the unit; NaN without a reversal), unit; wins ("below" or
+        variant, cost, constant; value (in the unit; NaN without a reversal; interpolated between
+        the nearest worlds in which both variants have a price), unit; wins ("below" or
         "above": the side of the value on which the variant costs less than `against`; "all" or
         "none" of the interval without a reversal); low and high (the ends of the interval),
         ratio_low and ratio_high (the typical ratio at these ends).
@@ -112,14 +117,22 @@ def _lines(ratios: Array, design: Design) -> Iterator[Array]:
 
 
 def _reversals(variant: str, cost: str, constant: int, line: Array) -> Iterator[_Reversal]:
-    shares, less = np.linspace(0.0, 1.0, STEPS), line < 0
-    known = np.isfinite(line)
-    # A step between two finite ratios of different sign.
-    for first in np.flatnonzero((less[:-1] != less[1:]) & known[:-1] & known[1:]):
-        sides = float(shares[first]), float(shares[first + 1])
-        yield _Reversal(
-            variant, cost, constant, sides, (float(line[first]), float(line[first + 1]))
-        )
+    shares = np.linspace(0.0, 1.0, STEPS)
+    for first, last in _sign_changes(line):
+        sides = float(shares[first]), float(shares[last])
+        yield _Reversal(variant, cost, constant, sides, (float(line[first]), float(line[last])))
+
+
+def _sign_changes(logs: Array) -> Iterator[tuple[int, int]]:
+    """Yield the points between which a log ratio changes its sign.
+
+    A world in which a variant cannot be priced has NaN, whose sign means nothing: points are
+    compared with the next one that is finite.
+    """
+    known = np.flatnonzero(np.isfinite(logs))
+    less = logs[known] < 0
+    for place in np.flatnonzero(less[:-1] != less[1:]):
+        yield int(known[place]), int(known[place + 1])
 
 
 def _narrow(

@@ -46,8 +46,8 @@ class Lanes:
     Attributes:
         rate: the rate, bit/s, shape (n, W).
         latency: the one-way latency of radio and route, s, shape (n, W).
-        per_bit: the energy per bit, J/bit, including the power during its time on air, shape
-            (n, W).
+        per_bit: the energy per bit, J/bit, including the power during its time on air, shape (n,
+            W).
         power: the power during a message beyond idle power, W, shape (n, W).
         capacity: the capacity of the shared link, bit/s, shape (W,) or a number.
         contended: whether the link can be the bottleneck in any world.

@@ -41,8 +41,8 @@ class Prices:
     """Costs of a run until some of its commits.
 
     Attributes:
-        seconds, joules, grams: the costs until each commit, shape (L, W), as in the round
-            table; grams of CO2 are NaN if `Clients.emitted` is None.
+        seconds, joules, grams: the costs until each commit, shape (L, W), as in the round table;
+            grams of CO2 are NaN if `Clients.emitted` is None.
         fits: the worlds in which every battery stays above all of its marks, shape (W,).
     """
 

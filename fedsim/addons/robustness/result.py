@@ -164,7 +164,9 @@ class Robustness:
             ends = rows[["ratio_low", "ratio_high"]].to_numpy(float)
             # Both variants reached the target, and neither is free: their ratios are numbers.
             reached = (np.isfinite(ends) & (ends > 0)).all()
-            if (variant, cost) not in known and reached and not _same(rows):
+            # A line with worlds that cannot be priced has no row: a verdict may reverse in them.
+            whole = rows["constant"].nunique() == len(self.design.constants)
+            if (variant, cost) not in known and reached and whole and not _same(rows):
                 row, end = _nearest_end(rows)
                 place = f"{row['constant']} is {_show(row[end], row['unit'])}"
                 ratio = f"{row[f'ratio_{end}']:.3f}"

@@ -39,8 +39,8 @@ def constants_of(
     Args:
         scenarios: the scenarios of all variants.
         intervals: see `Intervals`.
-        priced: whether the recursion prices the runs. It also has constants outside presets
-            (see `fedsim.addons.robustness.constants`), for which scenarios have no keys.
+        priced: whether the recursion prices the runs. It also has constants outside presets (see
+            `fedsim.addons.robustness.constants`), for which scenarios have no keys.
 
     Raises:
         DataError: an interval names an unknown constant, or a constant with several values, or

@@ -30,8 +30,8 @@ class CostTable(NamedTuple):
 
     Attributes:
         variants, seeds: their names.
-        costs: cost -> shape (V, S, W); infinite if a run never reached the target, NaN if there
-            is no run, or it cannot be priced in that world.
+        costs: cost -> shape (V, S, W); infinite if a run never reached the target, NaN if there is
+            no run, or it cannot be priced in that world.
         bits: shape (V, S).
     """
 
@@ -210,8 +210,8 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
     Returns:
         One row per variant, cost and constant: variant, cost, constant; first and total (Sobol'
         indices of the log of the typical ratio, see `Saltelli`), first_error and total_error (half
-        of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high
-        (the ratio with this constant at the ends of its interval, all others as written). A design
+        of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high (the
+        ratio with this constant at the ends of its interval, all others as written). A design
         without lines has no rows.
     """
     rows = []

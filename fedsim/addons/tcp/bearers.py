@@ -40,8 +40,8 @@ class Connections(NamedTuple):
         rng: returns the stream that draws the lost packets of a train, by client and direction
             (true: uplink).
         opened: whether kept connections are open before their first message.
-        hashes: returns the stream that assigns the flows over a link to FQ-CoDel queues; None
-            if no two flows share a queue.
+        hashes: returns the stream that assigns the flows over a link to FQ-CoDel queues; None if no
+            two flows share a queue.
         bucket: returns the queue of a client's flow, by direction; None if it is drawn.
     """
 

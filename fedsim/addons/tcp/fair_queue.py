@@ -119,8 +119,8 @@ class FairQueue:
     Args:
         calendar: the calendar.
         queue: the link's queue.
-        draws: creates the stream that assigns flows to queues, in the order of their first
-            packets; None if no two flows share a queue.
+        draws: creates the stream that assigns flows to queues, in the order of their first packets;
+            None if no two flows share a queue.
         linux: whether it behaves as in Linux or as in ns-3.
 
     Attributes:

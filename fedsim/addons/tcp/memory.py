@@ -31,8 +31,8 @@ class EpisodeStep:
 
     Attributes:
         ends: the ends of messages, in order.
-        nexts: by the next start: the step that follows, and the number of ends of this step
-            before it.
+        nexts: by the next start: the step that follows, and the number of ends of this step before
+            it.
         known: the tick up to which all ends are known.
         quiet: the time at which the last queue is empty, s, if all messages end in this step.
     """

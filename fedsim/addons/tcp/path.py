@@ -43,8 +43,8 @@ class PathTimes(NamedTuple):
     Attributes:
         back: the time of an acknowledgement to the sender, s.
         back_bit: the additional time per bit of it, s.
-        free_bit: the time per bit on links without queue, s; the delays of stages include it
-            for full segments.
+        free_bit: the time per bit on links without queue, s; the delays of stages include it for
+            full segments.
     """
 
     back: float
@@ -69,8 +69,8 @@ class TcpPath:
         header: the bits of a segment without payload.
         segment: the bits of a full segment.
         payload: the payload of a full segment, bytes.
-        leads: by stage: the travel time of a packet from the queue before, s; for the first
-            stage, that of an acknowledgement from its own queue.
+        leads: by stage: the travel time of a packet from the queue before, s; for the first stage,
+            that of an acknowledgement from its own queue.
         narrow: the packets that the shortest queue holds.
         slowest: the rate of the slowest link except the radio, bit/s.
         trip: the round trip of a segment without payload on empty links, s.
@@ -159,8 +159,8 @@ class TcpPath:
 
         Args:
             bits: the bits of the segment.
-            alone: whether no other segment precedes it; otherwise it queues behind that one at
-                the radio.
+            alone: whether no other segment precedes it; otherwise it queues behind that one at the
+                radio.
         """
         gain = (self.segment - bits) * self.free_bit
         if alone:

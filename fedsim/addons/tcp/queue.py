@@ -33,13 +33,13 @@ class LinkQueue:
         managed: whether FQ-CoDel holds packets that find no room; otherwise they are dropped.
         signal: the signal of the rate, if it varies.
         flows: the number of messages that pass the link now.
-        claimed: the segments that these messages still have to send. None can be dropped while
-            they all fit into the queue.
+        claimed: the segments that these messages still have to send. None can be dropped while they
+            all fit into the queue.
         crowded: whether segments may be dropped.
         free: the time at which all packets so far are through, s.
         slot: the transmission time of the last of them, s.
-        waits: waiting trains, in order: the time at which the first segment leaves the queue,
-            s, the time between segments, s, and their number.
+        waits: waiting trains, in order: the time at which the first segment leaves the queue, s,
+            the time between segments, s, and their number.
         waiting: the number of waiting segments.
         streams: the sharing of the link by streams; None before the first one.
         windows: the sum of the windows of streams, packets.
@@ -79,9 +79,9 @@ class LinkQueue:
 
         Args:
             now: the time, s.
-            lead: the travel time from the queue before, s. If a departure and an arrival
-                coincide, the one that started earlier comes first, as in ns-3: the departing packet
-                started one slot ago.
+            lead: the travel time from the queue before, s. If a departure and an arrival coincide,
+                the one that started earlier comes first, as in ns-3: the departing packet started
+                one slot ago.
         """
         waits = self.waits
         while waits:

@@ -22,8 +22,8 @@ class Acknowledgement(NamedTuple):
     Attributes:
         number: the number below which all segments have arrived.
         early: the segment out of order that has triggered it, or -1.
-        echo: the time at which the acknowledged segment was sent, s: the echoed timestamp of
-            RFC 7323.
+        echo: the time at which the acknowledged segment was sent, s: the echoed timestamp of RFC
+            7323.
     """
 
     number: int

@@ -1,8 +1,8 @@
-"""The catalogue that a scenario is read with: blocks built in, passed by the caller, or installed.
+"""The catalogue of a scenario: built-in blocks, blocks that the caller passes, installed blocks.
 
-A package adds a compressor by an entry point of the group `fedsim.compressors`, and so on. It is
-imported only when a scenario names that kind, or when all blocks are listed. So a broken package
-does not prevent a scenario that does not use it from running.
+A package adds a compressor by an entry point of the group `fedsim.compressors`, and blocks of other
+kinds by corresponding groups. The entry point is imported only when a scenario names its kind, or
+when all blocks are listed. A broken package therefore affects only the scenarios that use it.
 """
 
 import sys
@@ -19,15 +19,15 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import BlockError
 
 EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "flwr"}
-"""Blocks of fedsim that need an extra to be installed, with the module that they need."""
+"""Blocks of fedsim that need an optional dependency, with the module that they import."""
 
 
 INSTALLED: WeakKeyDictionary[type, EntryPoint] = WeakKeyDictionary()
-"""The entry points of the classes of installed packages that this process has loaded by them."""
+"""The entry point of each installed class that this process has loaded."""
 
 
 def load_installed(point: EntryPoint) -> type:
-    """Return the class of an entry point that another process has loaded."""
+    """Load the class of an entry point, and record it; called when a class is unpickled."""
     model: type = point.load()
     INSTALLED[model] = point
     return model
@@ -36,11 +36,13 @@ def load_installed(point: EntryPoint) -> type:
 def find_installed(
     registry: Registry[Spec], installed: EntryPoints | None = None
 ) -> dict[str, tuple[EntryPoint, ...]]:
-    """Return the entry points for a kind of block by name; several of one name are an error.
+    """Return the entry points for a kind of block by name.
+
+    A name has several entry points if several packages use it. Importing such a name is an error.
 
     Args:
         registry: the registry of the kind.
-        installed: the entry points of all packages; None to look for them.
+        installed: the entry points of all packages. If None, they are looked up.
     """
     if registry.base is None:
         return {}
@@ -56,14 +58,15 @@ def _every_entry_point() -> EntryPoints:
 
 
 def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Return the blocks of fedsim's extras for a kind of block, by name."""
+    """Return the blocks of one kind that need an optional dependency, by name."""
     return {extra.name: (extra,) for extra in EXTRAS if extra.group == registry.group}
 
 
 def idle(points: Iterable[EntryPoint]) -> bool:
-    """Return whether a block belongs to an extra of fedsim that is not loaded.
+    """Return whether a block belongs to an extra of fedsim that has not been imported yet.
 
-    Its import takes a second or more, and it may not be installed, so lists leave it out.
+    Importing an extra takes a second or more, and the extra may not be installed. Lists therefore
+    leave such blocks out.
     """
     return any(point in EXTRAS and point.module not in sys.modules for point in points)
 
@@ -71,18 +74,22 @@ def idle(points: Iterable[EntryPoint]) -> bool:
 def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
     """Import the class of an entry point.
 
+    Args:
+        points: the entry points of one name; more than one is an error.
+        registry: the registry of the kind of block.
+
     Raises:
-        BlockError: the import fails, the object is no such block or has another name, or several
-            packages have an entry point of this name.
+        BlockError: the import fails; the object is not a block of this kind or has another name; or
+            several packages have an entry point of this name.
     """
     point, *others = dict.fromkeys(points)
     if others:
         raise BlockError(f"'{point.name}' is {' and '.join(map(_describe, (point, *others)))}")
     try:
-        with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
+        with redirect_stdout(sys.stderr):  # standard output is the command's
             model = point.load()
     except ModuleNotFoundError as error:
-        if point in EXTRAS and error.name == EXTRAS[point]:  # the error names the extra
+        if point in EXTRAS and error.name == EXTRAS[point]:  # its text says which extra to install
             raise BlockError(str(error)) from error
         raise BlockError(f"{_describe(point)} cannot be imported: {error!r}") from error
     except Exception as error:
@@ -101,7 +108,6 @@ def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type
 
 
 def _describe(point: EntryPoint) -> str:
-    """Return an entry point and its package, for messages."""
     package = f" (of the package {point.dist.name})" if point.dist else ""
     return f"the entry point {point.value}{package}"
 
@@ -114,8 +120,8 @@ Failed = Callable[[BlockError], None]
 class BlockCatalogue:
     """Every class that a scenario can name.
 
-    Fedsim's own classes come first, then those passed by the caller, then those of installed
-    packages. A catalogue is the context of pydantic's validation.
+    Fedsim's own classes come first, then those that the caller passes, then those of installed
+    packages. Pydantic receives the catalogue as the context of its validation.
     """
 
     def __init__(
@@ -132,14 +138,14 @@ class BlockCatalogue:
         """
         self._given: dict[str, dict[str, type[Spec]]] = {}
         self._found: dict[str, Points] | None = {} if registries else None
-        self._installed: EntryPoints | None = None  # of all kinds: a search reads every package
+        self._installed: EntryPoints | None = None  # looked up once, as it is slow
         wrong = [text for block in dict.fromkeys(blocks) if (text := self._add(block, registries))]
         if wrong:
             raise BlockError("\n".join(wrong))
 
     @classmethod
     def of(cls, context: object) -> "BlockCatalogue":
-        """Return the catalogue in pydantic's context; without one, a catalogue without extras."""
+        """Return the catalogue in pydantic's context; if there is none, the empty one."""
         return context if isinstance(context, cls) else NOTHING_GIVEN
 
     @property
@@ -159,7 +165,7 @@ class BlockCatalogue:
         return tuple(dict.fromkeys((*registry.own, *more)))
 
     def _load_installed(self, registry: AnyRegistry) -> Points:
-        """Return the entry points of installed packages, which are searched once a scenario."""
+        """Return the entry points of installed packages, looked up once per catalogue."""
         if self._found is None:
             return find_installed(registry)
         if registry.group not in self._found:
@@ -171,8 +177,12 @@ class BlockCatalogue:
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
         """Return the class of a name; None for an unknown name.
 
+        Args:
+            registry: the registry of the kind.
+            name: the name, as the scenario gives it.
+
         Raises:
-            BlockError: the class is of an installed package and cannot be used.
+            BlockError: the class belongs to an installed package and cannot be used.
         """
         known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
         if known:
@@ -181,11 +191,12 @@ class BlockCatalogue:
         return import_class(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
-        """Return every class of a kind of block; of fedsim's extras, those that are loaded.
+        """Return every class of a kind of block, except those of extras that are not imported yet.
 
         Args:
             registry: the registry of the kind.
-            failed: called for each unusable class of an installed package, which is left out.
+            failed: called with the error of each unusable class of an installed package, which is
+                then left out.
 
         Raises:
             BlockError: a class of an installed package cannot be used, and `failed` is None.
@@ -204,20 +215,21 @@ class BlockCatalogue:
         return tuple(dict.fromkeys(models))
 
     def origin(self, registry: AnyRegistry, model: type[Spec]) -> str:
-        """Return the file or the package that defines a class; empty for fedsim's own."""
+        """Return the file or the package that defines a class; empty for fedsim's own classes."""
         if model in registry:
             return ""
         points = () if model in self.of_kind(registry) else _points(registry, model)
         return next((point.dist.name for point in points if point.dist), _file(model))
 
     def _add(self, model: object, registries: Sequence[AnyRegistry]) -> str:
-        """Register a class; return why it cannot be, or an empty text."""
+        """Register a class. Return why this is impossible, or an empty text."""
         if not isinstance(model, type):
             return f"{model!r} is no class, so it is no block"
         registry = next((candidate for candidate in registries if candidate.admits(model)), None)
         if registry is None:
             bases = ", ".join(candidate.base.__name__ for candidate in registries if candidate.base)
             return f"{model.__name__} is no block: it is no subclass of any of {bases}"
+        # Fedsim's own classes are accepted, so that a caller may pass a list that contains them.
         if model in registry:
             return ""
         if reason := lacks(model, registry):
@@ -241,18 +253,16 @@ def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry
 
 
 def _describe_class(model: type[Spec]) -> str:
-    """Return a class and its file, for messages."""
     file = _file(model)
     return f"{model.__name__} ({file})" if file else model.__name__
 
 
 def _file(model: type) -> str:
-    """Return the name of the file that defines a class; empty if it was typed in."""
+    """Return the name of the file that defines a class; empty for a class typed into a shell."""
     return Path(getattr(sys.modules.get(model.__module__), "__file__", None) or "").name
 
 
 def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a class."""
     names = registry.names_of(model)
     points = {**find_installed(registry), **extras(registry)}
     return tuple(point for name in names for point in points.get(name, ()))
@@ -261,4 +271,4 @@ def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
 NOTHING_GIVEN = BlockCatalogue()
 
 described: ContextVar[Any] = ContextVar("described", default=NOTHING_GIVEN)
-"""The catalogue of the JSON Schema being generated, for which pydantic has no context."""
+"""The catalogue whose JSON Schema is being generated; pydantic has no context for schemas."""

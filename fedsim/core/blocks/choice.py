@@ -1,8 +1,8 @@
 """Blocks of several kinds: the key `kind` chooses the class that reads the block.
 
-These differ from pydantic's discriminated unions in two ways: the classes are known only when a
-scenario is read (user-defined classes and those of installed packages are among them), and the path
-in an error is the key path of the file, without the kind in the middle of it.
+This differs from pydantic's discriminated unions in two ways. The classes are known only when a
+scenario is read, because callers and installed packages add some. And the path in an error is the
+key path in the file, without the name of the kind that pydantic would insert.
 """
 
 import json
@@ -29,7 +29,8 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     """Return an error about a block under validation.
 
     Args:
-        wrong: triples of a key path within the block ("" for the block), a message, and the value.
+        wrong: triples of key path, message and value. The path is relative to the block, and empty
+            for the block itself.
     """
     details = [
         InitErrorDetails(
@@ -43,7 +44,7 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
 
 
 def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
-    """Return the kind of a block, one of the known ones, at `key`.
+    """Return the kind of a block: the value of `key`, which has to be one of `known`.
 
     Raises:
         ValidationError: see `wrong_kind`.
@@ -57,10 +58,10 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
 def wrong_kind(
     block: object, known: Sequence[str], key: str = "kind", hint: str = ""
 ) -> ValidationError:
-    """Return an error: the value is no block, or has no kind, or an unknown one.
+    """Return the error for a value that is not a block, has no kind, or has an unknown kind.
 
     Args:
-        block: the value found; a text stands for a block of that kind.
+        block: the value; a text stands for a block of that kind.
         known: the known kinds.
         key: the key of the kind.
         hint: a suggestion for an unknown kind.
@@ -71,6 +72,7 @@ def wrong_kind(
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
+        # A misspelt key, such as `knid`, is named in the message.
         meant = [
             f" ('{printable(str(written))}' is none)"
             for written in block
@@ -82,7 +84,7 @@ def wrong_kind(
 
 
 def _unknown_kind(kind: object, known: Sequence[str], hint: str) -> str:
-    """Return a message on an unknown kind, which a file of the user may define."""
+    """Return a message about an unknown kind, with the advice to load the user's file."""
     hint = hint or nearest(kind, known)
     if isinstance(kind, str):
         hint += f"{' If' if hint else '; if'} {_DEFINED}."
@@ -93,13 +95,14 @@ _DEFINED = "a file of yours defines it, pass --plugin FILE (in Python: blocks=[.
 
 
 def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
-    """Return the instance of a class that a block under validation describes.
+    """Validate a block with its class, and return the instance.
 
     Raises:
-        ValidationError: the block is wrong; the error has the key paths.
+        ValidationError: the block is invalid; the error has the key paths.
     """
     if info.mode == "json":
-        # Strict JSON: text becomes a path and a list a tuple, but no text a number.
+        # Strict validation of JSON, because a file is read in this mode: a text may become a path,
+        # and a list a tuple, but a text never becomes a number.
         text = json.dumps(value)
         return model.model_validate_json(text, strict=True, context=info.context)
     return model.model_validate(value, context=info.context)
@@ -107,11 +110,11 @@ def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
 
 @dataclass(frozen=True)
 class OneOf:
-    """An annotation for pydantic: a block read by one of the classes of a registry.
+    """An annotation for pydantic: one of the classes of a registry reads the block.
 
     Attributes:
         registry: the registry of these blocks.
-        default: the kind of a block that does not name one; empty if a kind is required.
+        default: the kind of a block that does not name one; if empty, the kind is required.
     """
 
     registry: Registry[Spec]
@@ -123,14 +126,14 @@ class OneOf:
         return self.registry.key
 
     def kinds(self, context: object) -> tuple[str, ...]:
-        """Return the known kinds; the context is that of the validation."""
+        """Return the known kinds; the context is that of pydantic's validation."""
         return BlockCatalogue.of(context).names(self.registry)
 
     def model(self, kind: str, context: object) -> type[Spec] | None:
         """Return the class of a kind; None for an unknown kind.
 
         Raises:
-            ValidationError: the class is of an installed package and cannot be used.
+            ValidationError: the class belongs to an installed package and cannot be used.
         """
         try:
             return BlockCatalogue.of(context).find(self.registry, kind)
@@ -138,14 +141,14 @@ class OneOf:
             raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
-        """Return whether a value is already an instance, created in Python."""
+        """Return whether a value is an instance already, as a caller in Python may pass it."""
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return the instance that a block describes; a text is a block of that kind.
+        """Return the instance that a block describes; a text stands for a block of that kind.
 
         Raises:
-            ValidationError: see `wrong_kind`; or the block is wrong.
+            ValidationError: the kind is missing or unknown (see `wrong_kind`), or a key is invalid.
         """
         if self.takes(value):
             return value
@@ -161,10 +164,10 @@ class OneOf:
     def suggest(self, value: str, context: object, field: str = "") -> str:
         """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or an empty text.
 
-        For "xlsx" it is "; did you mean 'table'?", since that block has it among `also_called`.
+        For "xlsx" it is "; did you mean 'table'?", since the table block lists it in `also_called`.
 
         Args:
-            value: a text that may be the value of a field of a block.
+            value: a text that may be the value of a field of some block.
             context: the context of the validation.
             field: the name of the field, if known.
         """

@@ -1,4 +1,4 @@
-"""What the blocks of a scenario declare, and the reasons that follow."""
+"""Collects what the blocks of a scenario declare, and why they rule out a way to simulate it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,11 +8,11 @@ from fedsim.core.blocks.spec import Spec
 
 
 class Reason(NamedTuple):
-    """Why a run cannot be played in some way.
+    """Why a run cannot be simulated in some way.
 
     Attributes:
-        key: in the scenario, of what stands in the way.
-        why: a clause.
+        key: the key in the scenario that rules it out.
+        why: the reason, as a clause.
     """
 
     key: str
@@ -23,11 +23,11 @@ class Reason(NamedTuple):
 
 
 def declared(value: object, key: str = "") -> Iterator[tuple[str, Nature]]:
-    """Yield what each block in a value declares, with its key; outer blocks first.
+    """Yield the key and the nature of each declaration in a value; outer blocks first.
 
     Args:
-        value: a scenario, a block, or several.
-        key: of the value itself.
+        value: a scenario, a block, or a container of blocks.
+        key: the key path of the value itself, put before the keys within it.
     """
     inner: Iterable[tuple[object, object]] = ()
     match value:
@@ -44,11 +44,11 @@ def declared(value: object, key: str = "") -> Iterator[tuple[str, Nature]]:
 
 
 def reasons(value: object, traits: Iterable[str]) -> Iterator[Reason]:
-    """Yield why a value cannot be played where some traits are not known.
+    """Yield the reasons why an execution path that excludes some traits cannot simulate a value.
 
     Args:
         value: see `declared`.
-        traits: such as `fedsim.core.blocks.nature.OF_TIMES`.
+        traits: the traits that this path excludes, such as `fedsim.core.blocks.nature.OF_TIMES`.
     """
     unknown = tuple(traits)
     for key, nature in declared(value):

@@ -1,12 +1,13 @@
 """Objects passed in Python: values, which have a digest, and code, which has none.
 
-Rows, frames, numbers and texts are values. The scenario of a run has their digest, so a later run
-with the same values is the same run. Functions, classes, modules and all other objects are code:
-no digest could cover them for certain. The scenario has the word `code` in place of a digest, and
-the digest of the values inside the code, such as the parameters of a module.
+Rows, frames, numbers and texts are values. The scenario of a run records their digest, so a later
+run with the same values is recognised as the same run. Functions, classes, modules and all other
+objects are code: no digest could reliably tell whether they have changed. For them the scenario
+records the word `code`, and the digest of any values inside, such as the parameters of a module.
 
-A block that is read again in the same process finds its object. In another process, and from the
-file of a run with code, using it raises an error that asks for the object.
+A block that is read again in the same process finds its object by the digest. In another process,
+or when a run with code is read from its file, using the object raises an error that asks the caller
+to pass it again.
 """
 
 import re
@@ -24,7 +25,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 
 _CODE = "code"
-"""The beginning of the digest of code, in place of 64 hexadecimal digits."""
+"""The beginning of the key of code, which has no digest."""
 
 _KEY = re.compile(rf"\b{_CODE}-[0-9a-f]{{32}}\b")
 
@@ -33,9 +34,10 @@ class InMemory:
     """An object passed by the caller; two of them are equal only if they are the same object.
 
     Attributes:
-        key: the digest of a value; for code, a random key with the digest of its values.
+        key: the digest of a value; for code, a random key, with the digest of the values in it.
         value: the object.
-        again: computes the digest again; None if it cannot change, or cannot be computed again.
+        again: computes the digest again, to detect changes. None if the object cannot change, or
+            the digest cannot be repeated.
     """
 
     __slots__ = ("__weakref__", "again", "key", "value")
@@ -46,22 +48,21 @@ class InMemory:
         self.again = again
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By value (cloudpickle): the class of the object may have been defined in a notebook.
+        # By value (cloudpickle), since a class defined in a notebook cannot be imported elsewhere.
         return _unpickle, (self.key, cloudpickle.dumps(self.value))
 
 
 _HELD: dict[str, list[ref[InMemory]]] = {}
-"""The objects of this process by key, in the order of their arrival, as long as a block has one."""
+"""Weak references to the objects that blocks hold, by key, oldest first."""
 
 
 def _remember(held: InMemory) -> None:
-    """Register an object under its key."""
-    known = ref(held, partial(_forget, held.key))  # first: it may forget others of that key
+    known = ref(held, partial(_forget, held.key))  # may run `_forget`, so before reading `_HELD`
     _HELD.setdefault(held.key, []).append(known)
 
 
 def _forget(key: str, gone: ref[InMemory]) -> None:
-    """Remove an object that no block has any more."""
+    """Remove the reference to an object that no block holds any more."""
     kept = [reference for reference in _HELD.get(key, ()) if reference is not gone]
     if kept:
         _HELD[key] = kept
@@ -70,7 +71,7 @@ def _forget(key: str, gone: ref[InMemory]) -> None:
 
 
 def _find(key: str) -> InMemory | None:
-    """Return the object with a key; of several, the latest that a block still has."""
+    """Return the object with a key; of several, the latest that is still alive."""
     alive = (reference() for reference in reversed(_HELD.get(key, [])))
     return next((held for held in alive if held is not None), None)
 
@@ -78,6 +79,7 @@ def _find(key: str) -> InMemory | None:
 def _unpickle(key: str, pickled: bytes) -> InMemory:
     """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled))
+    # If this process has the object already, blocks keep holding that one.
     if _find(key) is None:
         _remember(held)
     return held
@@ -95,7 +97,7 @@ class Holding(Spec):
 
     @classmethod
     def of_values(cls, value: object, digest: Callable[[], str], **fields: Any) -> Self:
-        """Return a block with an object that is known by its digest."""
+        """Return a block that holds a value, which its digest identifies."""
         return cls._holding(InMemory(digest(), value, digest), fields)
 
     @classmethod
@@ -106,12 +108,12 @@ class Holding(Spec):
         again: Callable[[], str] | None = None,
         **fields: Any,
     ) -> Self:
-        """Return a block with an object that is code.
+        """Return a block with an object that counts as code.
 
         Args:
             value: the object.
-            digest: the digest of the values that came with it, see `digest_of`.
-            again: computes the digest again; None if the result could differ.
+            digest: the digest of the values inside the object, see `digest_of`; empty if none.
+            again: computes this digest again; None if the result could differ by itself.
             fields: the other fields of the block.
         """
         key = f"{_CODE}-{uuid4().hex}"
@@ -133,19 +135,22 @@ class Holding(Spec):
 
     @property
     def held(self) -> InMemory | None:
-        """The wrapped object; None in a process that does not have it."""
+        """The object; None in a process that does not have it."""
         return self._held
 
     @property
     def is_code(self) -> bool:
-        """Whether the object is code, so that nobody can tell whether it has changed."""
+        """Whether the object is code, so that fedsim cannot tell whether it has changed."""
         return self.digest.startswith(_CODE)
 
     def value(self, key: str) -> Any:
         """Return the object.
 
+        Args:
+            key: the key of the block in the scenario, for the error.
+
         Raises:
-            DataError: this process does not have it, since another one wrote the block.
+            DataError: this process does not have the object, because another one wrote the block.
         """
         if self._held is None:
             known = (
@@ -157,7 +162,7 @@ class Holding(Spec):
 
 
 def without_keys(text: str) -> str:
-    """Return a text with the word `code` in place of each key of code, as in files.
+    """Return a text in which each key of code is replaced by the word `code`, as in files.
 
     >>> without_keys(f'{{"digest": "code-{"0" * 32}"}}')
     '{"digest": "code"}'
@@ -166,10 +171,10 @@ def without_keys(text: str) -> str:
 
 
 def code_in(value: object) -> list[str]:
-    """Return the names of all code in the blocks of a value that was passed in Python.
+    """Return the names of all code passed in Python that the blocks of a value contain.
 
-    These are the classes of blocks, unless they came with a plugin or an entry point, and the
-    functions, classes, modules and other objects in blocks.
+    This is of two sorts: classes of blocks that neither a plugin nor an entry point provides, and
+    functions, classes, modules and other objects that blocks hold.
     """
     names = dict[str, None]()
     for block in specs_in(value):
@@ -181,10 +186,10 @@ def code_in(value: object) -> list[str]:
 
 
 def check_unchanged(value: object) -> None:
-    """Check that the values in the blocks of a value are still those that were passed.
+    """Check that the values held by the blocks of `value` are still those that were passed.
 
     Raises:
-        DataError: the caller has modified some of them.
+        DataError: the caller has modified one of them since.
     """
     checked = set[InMemory]()
     for block in specs_in(value):
@@ -192,6 +197,7 @@ def check_unchanged(value: object) -> None:
         if held is None or held.again is None or held in checked:
             continue
         checked.add(held)
+        # The key of code ends with the digest of the values in it.
         if held.again() != held.key.rpartition("-")[2]:
             name = getattr(block, "name", "the data")
             text = "has changed since it was handed over to fedsim; hand it over again"

@@ -1,4 +1,4 @@
-"""Blocks with a mode: a key that sets the values of others."""
+"""Blocks with a mode: a key whose value sets defaults for other keys."""
 
 from collections.abc import Mapping
 
@@ -8,21 +8,22 @@ from fedsim.core.blocks.spec import Spec
 
 
 class Moded(Spec):
-    """A block whose mode sets the values of other keys, where the block does not give them.
+    """A block whose mode sets the keys that the block omits.
 
-    What the mode sets is not written, so that another mode, such as that of an override, sets its
-    own.
+    These values are not written to files. An override that changes the mode therefore also changes
+    them.
     """
 
     @classmethod
     def implied(cls, block: Mapping[str, object]) -> Mapping[str, object]:
-        """Return what the mode of a block sets, by key.
+        """Return the values that the mode of a block sets, by key.
 
         Args:
-            block: as it is given, or as it is written; nothing of it has been validated.
+            block: the block, as read or as about to be written. Nothing in it has been validated.
 
         Returns:
-            Values in the notation in which a block is written, such as "1 s" and not "1000 ms".
+            Values in the notation in which fedsim writes a block, such as "1 s" and not "1000 ms":
+            they are compared with written values.
         """
         raise NotImplementedError
 

@@ -1,9 +1,9 @@
-"""What a block declares of itself, from which follows how a run with it can be played.
+"""What a block declares about itself; this decides which ways of simulating a run are possible.
 
-A run is played by events, which every block can be part of. All else is faster and knows less:
-rounds in arrays, worlds without events (`robust`), a log under other prices (`reprice`), a page
-that prices in the browser (`explore`), real clients (`live`). Each names the traits that it cannot
-have; a block that declares one of these is why, in its own words.
+The event-driven simulation accepts every block. Each other way is faster but more limited: rounds
+computed in arrays, worlds without events (`robust`), a log under other constants (`reprice`), a
+page that recomputes costs in the browser (`explore`), and real clients (`live`). Each of these
+lists the traits that it excludes. A block with such a trait rules it out, and gives the reason.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nature:
-    """What a block is. Each is a clause that says why it is so, or empty where it is not.
+    """The traits of a block.
+
+    Each attribute is a clause with the reason why the block has the trait, or empty if it does not.
 
     Attributes:
-        varies: its figures are not the same at all times.
-        shares: how fast one message is depends on which others there are.
-        draws: its figures are drawn anew while a run goes on.
+        varies: the block's figures change over time.
+        shares: the speed of one message depends on the other messages.
+        draws: its figures are sampled during the run.
         loses: messages may be lost for good.
-        waits: it waits for other things than messages and work.
-        reacts: what is learned depends on when things happen.
-        simulated: a real client has no such thing, or a real server does not see it.
+        waits: it waits for something other than messages and work.
+        reacts: the result of the optimisation depends on when things happen.
+        simulated: a real client has no such thing, or a real server cannot observe it.
     """
 
     varies: str = ""
@@ -33,22 +35,22 @@ class Nature:
     simulated: str = ""
 
     def first(self, traits: Iterable[str]) -> str:
-        """Return the first clause of some traits; empty if it has none of them."""
+        """Return the reason for the first of `traits` that the block has; empty if it has none."""
         return next((why for trait in traits if (why := getattr(self, trait))), "")
 
 
 OF_TIMES = ("varies", "shares", "draws", "loses", "waits", "reacts")
-"""The traits by which times and energy are more than constants: the recursion over worlds knows
-none of them, and so neither do `fedsim robust` and `fedsim explore`."""
+"""The traits that make times and energy more than sums of constants. The recursion over worlds
+excludes all of them, and so do `fedsim robust` and `fedsim explore`."""
 
 WITHIN_ROUNDS = ("shares", "loses", "waits", "reacts")
-"""The traits by which something happens within a round, where arrays see its ends alone."""
+"""The traits with effects inside a round. Arrays represent only the start and end of a round."""
 
 OF_DECISIONS = ("reacts",)
-"""The traits by which another world would have learned something else: no log can be re-priced."""
+"""The traits by which other costs would change the optimisation, so a log cannot be re-priced."""
 
 OF_SIMULATION = ("simulated",)
 """The traits that a live run cannot have."""
 
 CONSTANT = Nature()
-"""Of what depends on messages and work alone, and on these in the same way at all times."""
+"""The nature of a block that depends only on messages and work, always in the same way."""

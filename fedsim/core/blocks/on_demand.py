@@ -1,10 +1,10 @@
-"""Packages whose names are imported on first use, and classes of blocks that are named in a table.
+"""Packages whose names are imported on first use, and tables of classes imported when looked up.
 
 A run needs one method and one radio. Importing all of them would take longer than the run.
 
-A package lists its names in imports under `if TYPE_CHECKING`, as type checkers need them anyway,
-and takes `__getattr__` and `__dir__` from `exports` (PEP 562). `fedsim.running.imports` follows
-these imports, too, since a run may depend on any of the modules.
+A package lists its names in imports under `if TYPE_CHECKING`, which type checkers need anyway, and
+gets `__getattr__` and `__dir__` from `exports` (PEP 562). `fedsim.running.imports` follows these
+imports too, since a run may depend on any of the modules.
 """
 
 import ast
@@ -19,12 +19,13 @@ Class = TypeVar("Class", bound=type)
 
 
 def exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the functions `__getattr__` and `__dir__` of a package that is being imported."""
+    """Return `__getattr__` and `__dir__` for a package that is being imported."""
     module = sys.modules[package]
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        """Return the module of each name, and its name there."""
+        """Return, for each exported name, its module and its name in that module."""
+        # The imports under `if TYPE_CHECKING` never run, so they are read from the source text.
         statements = ast.walk(ast.parse(getsource(module)))
         return {
             alias.asname or alias.name: (node.module, alias.name)
@@ -34,7 +35,7 @@ def exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[st
         }
 
     def find(name: str) -> object:
-        """Import the module of a name, and keep the name in the package."""
+        """Import the module of a name, and set the name in the package, so it is looked up once."""
         if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, there = homes()[name]
@@ -76,7 +77,7 @@ class Named(Mapping[str, Class]):
         return kind in self._names
 
     def has(self, model: object) -> bool:
-        """Return whether a class is among these, without importing any other."""
+        """Return whether a class is in this table, without importing any other class."""
         name = getattr(model, "__name__", "")
         if name not in self._names.values():
             return False

@@ -1,8 +1,9 @@
 """Plugins: Python files with user-defined blocks.
 
-A process runs a plugin once, as a module whose name has a digest of the file's text: two files of
-the same name are two modules. Other processes receive the text with the classes (`dump`). So they
-do not need the file, and use the text as it was when it was read.
+A process runs a plugin once, as a module. The module's name contains a digest of the file's path
+and text, so two files of the same name become two modules. Other processes receive the text
+together with the classes (`dump`). They do not need the file, and later edits to it have no effect
+on the run.
 """
 
 import pickle
@@ -34,8 +35,8 @@ class Plugin:
     """A file with blocks.
 
     Attributes:
-        file: its path, absolute.
-        text: the text of the file.
+        file: the absolute path.
+        text: the content of the file, as it was read.
     """
 
     file: str
@@ -61,17 +62,19 @@ class Plugin:
         return f"fedsim_plugin_{stem}_{digest[:12]}"
 
     def module(self) -> ModuleType:
-        """Return the module, which is run on the first call.
+        """Return the module. The first call runs the file.
 
         Raises:
-            BlockError: running it fails; the text has the line.
+            BlockError: running it fails; the message names the line.
         """
         if self.name not in _run:
             _run[self.name] = self
+            # In `sys.modules` before it runs, as in an import: dataclasses look up their module
+            # there.
             module = sys.modules[self.name] = ModuleType(self.name)
             module.__file__ = self.file
             try:
-                with redirect_stdout(sys.stderr):  # standard output is for the command
+                with redirect_stdout(sys.stderr):  # standard output is the command's
                     exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
             except (Exception, SystemExit) as error:
                 del sys.modules[self.name], _run[self.name]
@@ -84,6 +87,7 @@ class Plugin:
         if isinstance(error, SyntaxError) and error.filename == self.file:
             number, what = error.lineno, f"{type(error).__name__}: {error.msg}"
         else:
+            # The innermost frame in the file is the user's, though a library may have raised it.
             frames = [
                 frame for frame in extract_tb(error.__traceback__) if frame.filename == self.file
             ]
@@ -99,15 +103,15 @@ _run: dict[str, Plugin] = {}
 """The plugins that this process has run, by module name."""
 
 _offered: WeakKeyDictionary[type, tuple[Plugin, str]] = WeakKeyDictionary()
-"""The plugins of blocks, and their names there: of those that plugins have imported, too."""
+"""The plugin that offers each block, and the block's name there; includes imported classes."""
 
 
 def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[type[Spec]]:
-    """Return the blocks in files, in the order of the files and within them.
+    """Return the blocks that files define, in the order of the files and within them.
 
-    They are the classes of any kind of block that a file defines, or imports from elsewhere than
-    fedsim. Classes whose name begins with an underscore are left out, and so are base classes of
-    other classes in the file.
+    A file's blocks are its classes of any kind of block, defined there or imported from outside
+    fedsim. Classes whose name begins with an underscore are left out. So are base classes of other
+    classes in the file that have no kind.
 
     Raises:
         BlockError: a file cannot be read or run, or has no block.
@@ -165,12 +169,12 @@ def dump(value: object, *, script: bool = True) -> bytes:
     """Return a pickle that contains the plugins of the classes in it.
 
     Args:
-        value: what is pickled.
-        script: whether the process that reads it imports the script that runs here, if any.
+        value: the object to pickle.
+        script: whether the process that will unpickle it imports the running script, if any.
 
     Raises:
-        pickle.PicklingError: among others, a class or function is of that script and cannot be
-            imported, or was typed in, where no other process finds it.
+        pickle.PicklingError: among other reasons, a class or function is defined in that script and
+            cannot be imported, or was typed into a shell, where no other process finds it.
     """
     stream = BytesIO()
     _Pickler(stream, script=script and has_script()).dump(value)
@@ -183,7 +187,7 @@ class _Pickler(pickle.Pickler):
         self._script = script
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
+        """Pickle classes and functions of plugins as plugin and name; leave the rest to pickle."""
         if not isinstance(value, type | FunctionType):
             return NotImplemented
         if value.__module__ in _run:
@@ -200,26 +204,26 @@ class _Pickler(pickle.Pickler):
 
 
 def has_script() -> bool:
-    """Return whether other processes can import the module `__main__`, a script or a package's."""
+    """Return whether other processes can import `__main__`: a script, or a package's module."""
     main = sys.modules["__main__"]
     script = getattr(main, "__file__", None)
     return main.__spec__ is not None or (script is not None and Path(script).exists())
 
 
 def _find(plugin: Plugin, name: str) -> Any:
-    """Return the class or function that a plugin defines under a name."""
+    """Return the class or function of a plugin by its qualified name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())
 
 
 def _find_offered(plugin: Plugin, name: str) -> type:
-    """Return a block of a plugin, as another process has it."""
+    """Return a block that a plugin offers, and register the offer in this process."""
     model: type = _find(plugin, name)
     _offered[model] = plugin, name
     return model
 
 
-# Blocks within a value, and the code of the user-defined ones.
+# Blocks within a value, and the source text of the user-defined ones.
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
 
@@ -241,9 +245,10 @@ def specs_in(value: object) -> Iterator[Spec]:
 
 
 def own_modules(value: object) -> dict[str, bytes]:
-    """Return the texts of plugins and modules outside fedsim whose classes are in a value.
+    """Return the source texts of all user-defined blocks in a value, by module name.
 
-    Classes that were handed over in Python are left out: a text does not determine these.
+    These are plugins and modules outside fedsim. Classes passed in Python are left out, because no
+    text determines them.
     """
     texts = dict[str, bytes]()
     for model in dict.fromkeys(type(spec) for spec in specs_in(value)):
@@ -252,15 +257,16 @@ def own_modules(value: object) -> dict[str, bytes]:
 
 
 def is_handed_over(model: type) -> bool:
-    """Return whether the class of a block is none of fedsim's, and has no text that determines it.
+    """Return whether a class of blocks was passed in Python, so that no text determines it.
 
-    The text of a plugin does, and that of a package with an entry point for the class.
+    The text of a plugin determines its classes. The text of an installed package determines the
+    classes that have an entry point.
     """
     return _is_own(model) and _texts(model) is None
 
 
 def _texts(model: type) -> dict[str, bytes] | None:
-    """Return the texts that determine a class, by the names of the modules; None if none do."""
+    """Return the texts that determine a class, by module name; None if there is no such text."""
     plugin = _offered[model][0] if model in _offered else _run.get(model.__module__)
     if plugin is None and model not in INSTALLED:
         return None

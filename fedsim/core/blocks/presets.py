@@ -1,4 +1,4 @@
-"""Blocks that start from a preset: a name alone, or a name and the fields that differ."""
+"""Blocks that start from a preset: its name alone, or its name and the fields that differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -76,12 +76,12 @@ class Preset(NamedTuple):
     """A row of a table of presets.
 
     Attributes:
-        basis: the origin and the quality of the figures: [lit] from the literature, [meas] a public
-            measurement, [est] an estimate good to a factor of 2.
-        values: by field, in the notation of a scenario, such as a text with its unit; other fields
-            have the defaults of the block.
-        doubts: the uncertainty by field; other fields are definitions, such as those of a standard,
-            or choices.
+        basis: origin and quality of the figures: [lit] from the literature, [meas] from a public
+            measurement, [est] an estimate accurate to a factor of 2.
+        values: values by field, in the notation of a scenario, such as a text with its unit. Other
+            fields have the defaults of the block.
+        doubts: the uncertainty by field. Fields without one are choices, or defined exactly, for
+            example by a standard.
     """
 
     basis: str
@@ -90,11 +90,11 @@ class Preset(NamedTuple):
 
 
 class Presettable(Spec):
-    """A block whose `kind` is a preset, which supplies the fields that the block does not give.
+    """A block whose `kind` is a preset, which supplies the fields that the block omits.
 
     Attributes:
-        presets: by name, in the order in which they are listed.
-        customs: the kinds without a preset; empty if every block has one.
+        presets: the presets by name, in the order of lists.
+        customs: the kinds without a preset; empty if every block needs one.
     """
 
     presets: ClassVar[Mapping[str, Preset]]
@@ -110,9 +110,9 @@ class Presettable(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, block: Any) -> Any:
-        """Return the complete block of a name, or of a block that names a preset."""
         block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())
+        # The block's own keys come last, so that they replace those of the preset.
         return {**cls.presets[kind].values, **block} if kind in cls.presets else block
 
     @classmethod
@@ -127,10 +127,13 @@ class Presettable(Spec):
 
 
 def read_field(block: Presettable, field: str, text: str | float) -> float:
-    """Return the value that a field of a block would have for a text, in SI units.
+    """Return the value of a field of a block, in SI units, if the field were set to `text`.
+
+    The whole block is validated, since the field may conflict with others.
 
     Raises:
-        ValidationError: a ValueError; the field does not accept it, or other fields exclude it.
+        ValidationError: a ValueError; the field does not accept the text, or other fields rule it
+            out.
     """
     values = {**block.model_dump(mode="json"), field: text}
     return float(getattr(type(block).model_validate(values), field))
@@ -140,7 +143,7 @@ def read_interval(block: Presettable, field: str, text: str) -> tuple[float, flo
     """Return both ends of an interval of a field, such as "1 s..15 s", in SI units.
 
     Raises:
-        ValueError: it is no interval, or the field does not accept its ends.
+        ValueError: the text is no interval, or the field does not accept its ends.
     """
     first, dots, second = text.partition("..")
     if not dots:
@@ -155,7 +158,7 @@ def read_interval(block: Presettable, field: str, text: str) -> tuple[float, flo
 
 
 def fault_of_interval(block: object, field: str, text: str) -> str:
-    """Return why a text is no interval of a figure of a block; empty if it is one."""
+    """Return why a text is no interval of a numeric field of a block; empty if it is one."""
     value = getattr(block, field, None) if isinstance(block, Presettable) else None
     if not isinstance(block, Presettable) or not isinstance(value, int | float):
         return "is no figure of these clients; expected one such as radio.up or device.speed"
@@ -172,7 +175,7 @@ def names_of(model: type[Spec]) -> tuple[str, ...]:
 
 
 def _resolve_preset(block: object, known: Sequence[str]) -> object:
-    """Return the block of a name; other values unchanged.
+    """Return the block that a name stands for; return other values unchanged.
 
     Raises:
         ValidationError: the text is none of the known names.
@@ -184,21 +187,22 @@ def _resolve_preset(block: object, known: Sequence[str]) -> object:
     return {"kind": block}
 
 
-# Validation of the uncertainty of presets: impossible intervals, and incomplete sources.
+# Checks of the uncertainty of presets: impossible intervals, and incomplete sources.
 
 
 def faults_of_doubts(
     model: type[Presettable], name: str, preset: Preset | None = None
 ) -> Iterator[str]:
-    """Yield the faults of the uncertainty of a preset, one sentence each.
+    """Yield the faults in the uncertainty of a preset, one sentence each.
 
-    The block's own validation decides: it is constructed with each end of each interval, and with
-    each pair of ends of two intervals, such as the least active power with the largest idle power.
+    The block's own validation decides. It is run for each end of each interval, and for each pair
+    of ends of two intervals: for example, the lowest active power may lie below the highest idle
+    power.
 
     Args:
         model: the class of the block.
         name: the name of the preset.
-        preset: replaces the preset of this name.
+        preset: a preset to check in place of the one of this name.
     """
     row = model.presets[name] if preset is None else preset
     written = {**row.values, "kind": name}
@@ -215,7 +219,6 @@ def faults_of_doubts(
 def _faults_of_one(
     model: type[Presettable], field: str, doubt: Doubt, written: Mapping[str, str | float]
 ) -> Iterator[str]:
-    """Yield the faults of a single interval."""
     yield from _faults_of_source(doubt.source)
     if doubt.basis not in get_args(Basis):
         yield f"got the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
@@ -247,7 +250,7 @@ def _faults_of_two(
     doubts: Mapping[str, Doubt],
     fields: tuple[str, str],
 ) -> Iterator[str]:
-    """Yield a pair of ends of two intervals that cannot be combined, if there is one."""
+    """Yield a fault for the first pair of interval ends that cannot be combined, if any."""
     first, second = fields
     for one in doubts[first][:2]:
         for other in doubts[second][:2]:
@@ -262,7 +265,6 @@ def _faults_of_two(
 
 
 def _faults_of_source(source: Citation) -> Iterator[str]:
-    """Yield the missing parts of a source."""
     for part in ("authors", "title", "where"):
         if not getattr(source, part).strip():
             yield f"its source has no {part}"

@@ -1,9 +1,9 @@
-"""The quantities of a scenario: floats in SI units, written as text with a unit.
+"""The quantities of a scenario: floats in base units (mostly SI), written as text with a unit.
 
-Conversion is exact up to one rounding: the number and the factor of its unit are decimals, their
-product is a decimal of 40 digits, and only that is rounded to a float. So "0.1 ms" and "100 us" are
-the same float, which they would not be if both factors were floats, and a scenario written with
-other units gives the same run.
+Conversion rounds only once. The number and the factor of its unit are decimals, their product is a
+decimal of 40 digits, and only this product is rounded to a float. Therefore "0.1 ms" and "100 us"
+are the same float, which products of floats would not guarantee, and a scenario written in other
+units gives the same run.
 """
 
 import re
@@ -43,7 +43,7 @@ class Quantity:
         word: the word for infinity; empty if infinity is refused.
         most: the largest accepted value, in base units.
         least: the smallest accepted value of a signed quantity, in base units.
-        bare: whether a number without a unit is accepted, in base units: of shares, 0.4 is 40 %.
+        bare: whether a number without a unit is accepted, in base units: a share of 0.4 is 40 %.
     """
 
     noun: str
@@ -62,9 +62,10 @@ class Quantity:
         """Return the value in base units.
 
         Raises:
-            PydanticCustomError: a ValueError; its text has the input and what is accepted.
+            PydanticCustomError: a ValueError; its text states the input and what is accepted.
         """
         if not isinstance(value, str):
+            # A bool is an int in Python, and YAML reads an unquoted `yes` or `on` as one.
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self._refusal(value, "", " with its unit")
             if self.bare:
@@ -105,10 +106,10 @@ class Quantity:
 
     def _convert(self, value: str, number: str, unit: str) -> float:
         """Return number times unit in base units, rounded once."""
-        # Most defaults are in base units, and need no conversion: so pint, whose import is slow, is
-        # not loaded for them.
+        # Most defaults are in base units and need no conversion. Pint, whose import is slow, is not
+        # loaded for them.
         if unit != self.base and not known(unit):
-            unit = spelled(unit) or unit  # as in headers of files: MBps, KB, Seconds
+            unit = spelled(unit) or unit  # a spelling from file headers: MBps, KB, Seconds
         size = Decimal(1) if unit == self.base else factor(unit, self.base)
         if size is None:
             raise self._refusal(value, f", {noun(unit)}")
@@ -118,9 +119,9 @@ class Quantity:
             return float(Decimal(number) * size)
 
     def _read(self, value: object, info: ValidationInfo) -> float:
-        """Return the value in base units; code may pass a number in place of a text."""
+        """Return the value in base units. Code may pass a number in place of a text."""
         # Only `Spec.in_si` sets this context. A bare number in a file is refused even where its
-        # unit could be guessed: "30" for a deadline may mean seconds or milliseconds.
+        # unit could be guessed: a deadline of "30" may mean seconds or milliseconds.
         bare = info.context is IN_SI and not isinstance(value, bool)
         if not (bare and isinstance(value, int | float)):
             return self.parse(value)
@@ -129,7 +130,11 @@ class Quantity:
         return self._within(value, float(value))
 
     def _within(self, text: object, value: float) -> float:
-        """Return the value if it is within all bounds, else raise."""
+        """Return the value if it is within all bounds.
+
+        Raises:
+            PydanticCustomError: it is not; the text states the bound.
+        """
         if isnan(value):
             raise self._refusal(text, "", " as a number")
         if not self.signed and (value < 0 or (value == 0 and self.positive)):

@@ -1,11 +1,12 @@
-"""Registries: one a kind of block, with fedsim's own classes, and the requirements on any class.
+"""Registries: one per kind of block, with fedsim's own classes and the requirements on any class.
 
-A registry is defined beside its classes, or names them in a table, from which each is imported
-when it is chosen. A `fedsim.core.blocks.catalogue.BlockCatalogue` adds the classes of packages and
+A registry is defined beside its classes, or refers to them by a table that imports each class when
+it is chosen. A `fedsim.core.blocks.catalogue.BlockCatalogue` adds the classes of packages and
 callers.
 
 The base class of a kind states the requirements: its abstract methods, and the class attributes
-that it declares without a value. Their docstrings state the purpose of each.
+that it declares without a value. Their docstrings explain each requirement, and appear in the error
+about a class that lacks one.
 """
 
 import ast
@@ -27,27 +28,29 @@ Block_co = TypeVar("Block_co", bound=Spec, covariant=True)
 
 
 _registries: dict[object, "Registry[Any]"] = {}
-"""Every registry by the base class of its blocks."""
+"""All registries, by the base class of their blocks."""
 
 
 def kinds_of(model: type[BaseModel], key: str = "kind") -> tuple[str, ...]:
-    """Return the kinds of a class: the literals of its field `key`."""
+    """Return the kinds of a class: the literals in the annotation of its field `key`."""
     field = model.model_fields.get(key)
     return () if field is None else tuple(map(str, get_args(field.annotation)))
 
 
 @dataclass(frozen=True, eq=False)
 class Registry(Generic[Block_co]):
-    """A kind of block. Iterating over it yields fedsim's own classes, in the order of lists.
+    """A kind of block. Iteration yields fedsim's own classes, in the order of lists.
 
     Attributes:
         name: the name of one block, such as "packet loss".
-        classes: fedsim's own; a table names them by kind, and imports each when it is looked up.
-        base: the base class of user-defined classes; None if there can be none.
-        plural: of the name, used for the group of entry points; `name` and an s by default.
-        title: the title of the table in `fedsim list`; the plural by default.
+        classes: fedsim's own classes; or a table of them by kind, which imports a class when it is
+            looked up.
+        base: the base class of user-defined classes; None if users cannot define any.
+        plural: the plural of the name, used for the group of entry points; by default `name` and an
+            s.
+        title: the title of the table in `fedsim list`; by default the plural.
         key: the field that chooses the class of a block.
-        names: returns the names of a class; the literals of the field `key` by default.
+        names: returns the names of a class; by default the literals of the field `key`.
     """
 
     name: str
@@ -89,7 +92,7 @@ class Registry(Generic[Block_co]):
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
     def names_of(self, model: type[Spec]) -> tuple[str, ...]:
-        """Return the names of a class in a scenario; none if it declares no kind."""
+        """Return the names of a class in a scenario; empty if the class declares no kind."""
         return self.names(model) if self.names else kinds_of(model, self.key)
 
     @cached_property
@@ -101,15 +104,15 @@ class Registry(Generic[Block_co]):
 
     @cached_property
     def built_in(self) -> tuple[type[Block_co], ...]:
-        """Fedsim's own classes, all of which are imported for this."""
+        """Fedsim's own classes. Reading this imports all of them."""
         return tuple(dict.fromkeys(self.own.values()))
 
     def where(self, question: Callable[[type[Block_co]], bool | str]) -> tuple[str, ...]:
         """Return the kinds of fedsim's own classes that satisfy a condition.
 
         Args:
-            question: the condition; a text is a yes under the restriction that it states, and is
-                appended to the kind.
+            question: the condition. A class for which it returns a text satisfies it with a
+                restriction, and the text is appended to the kind.
         """
         answers = {kind: question(model) for kind, model in self.own.items()}
         restrictions = {
@@ -120,6 +123,7 @@ class Registry(Generic[Block_co]):
     def takes(self, value: object) -> bool:
         """Return whether a value is an instance of a block of this kind."""
         derived = self.base is not None and isinstance(value, self.base)
+        # Fedsim's own classes need no common base, so the classes themselves are compared.
         return derived or any(cls in self for cls in type(value).__mro__)
 
     def admits(self, model: type) -> bool:
@@ -130,12 +134,12 @@ class Registry(Generic[Block_co]):
 def kinds_where(
     base: Callable[..., Block], question: Callable[[type[Block]], bool | str]
 ) -> tuple[str, ...]:
-    """Return `where` of the registry of a base class, for modules below the registry."""
+    """Return `where` of a base class's registry, for modules that cannot import the registry."""
     return _registries[base].where(question)
 
 
 def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
-    """Return why a class cannot be used as a block of its kind; empty if it can."""
+    """Return why a class cannot be used as a block of its kind; empty if it can be used."""
     base = registry.base or Spec
     reasons = [*_check_name(model, registry), *_silent(model, base), *_incapable(model)]
     reasons += _unreadable(model)
@@ -145,7 +149,7 @@ def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
 
 
 def _check_name(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
-    """Yield a fault if no literal of the field `kind` names the class."""
+    """Yield a fault if the field `kind` has no literal: a scenario could not name the class."""
     if not registry.names_of(model):
         name, key = _to_kind(model.__name__), registry.key
         yield (
@@ -155,26 +159,27 @@ def _check_name(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
 
 
 def _to_kind(name: str) -> str:
-    """Return the name of a class in a scenario's notation: EveryOther as every-other."""
+    """Return the name of a class in the notation of a scenario: EveryOther becomes every-other."""
     starts = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
     return starts.strip("-_")
 
 
 def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
-    """Yield the class attributes that the base declares and the class lacks."""
+    """Yield a fault per class attribute that the base declares and the class lacks."""
     for name, said in _declared_attributes(base).items():
         if not hasattr(model, name):
             yield f"it has no `{name}`. It must state {_clause(said) or 'it'}"
 
 
 def _incapable(model: type[Spec]) -> Iterator[str]:
-    """Yield abstract methods and properties that are missing, or are of the wrong sort."""
+    """Yield a fault per abstract method or property that is missing or of the wrong sort."""
     for name, wanted in _requirements_of(model).items():
         member = inspect.getattr_static(model, name)
         if getattr(member, "__isabstractmethod__", False):
             says = "state " if isinstance(wanted, property) else ""
             must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
             yield f"it has no `{name}`. It must {must}"
+        # A property of the base may be a plain class attribute here, but not a method.
         elif not isinstance(wanted, property):
             yield from _misfit(name, getattr(model, name), wanted)
         elif callable(member):
@@ -182,7 +187,7 @@ def _incapable(model: type[Spec]) -> Iterator[str]:
 
 
 def _unreadable(model: type[Spec]) -> Iterator[str]:
-    """Yield a fault if the validator cannot be built: no file can contain a field's type."""
+    """Yield a fault if the validator cannot be built, because a field's type has no text form."""
     try:
         model.model_rebuild()
     except PydanticUserError as error:
@@ -192,7 +197,7 @@ def _unreadable(model: type[Spec]) -> Iterator[str]:
 
 
 def _requirements_of(model: type[Spec]) -> dict[str, object]:
-    """Return the abstract members of the bases of a class by name."""
+    """Return the abstract members of all bases of a class, by name."""
     asked: dict[str, object] = {}
     for base in reversed(model.__mro__[1:]):
         for name, member in list(vars(base).items()):  # a copy: access may complete the class
@@ -202,15 +207,17 @@ def _requirements_of(model: type[Spec]) -> dict[str, object]:
 
 
 def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:
-    """Yield a fault if a method has other parameters than its base, or cannot be awaited."""
+    """Yield a fault if a method's parameters differ from its base's, or it cannot be awaited."""
     if not callable(own) or not callable(wanted):
         yield f"its `{name}` is no method"
         return
     wanted_signature, signature = inspect.signature(wanted), inspect.signature(own)
+    # Bound by name: the caller's arguments may be positional or keywords, so both must fit.
     try:
         signature.bind(*wanted_signature.parameters)
     except TypeError:
         yield f"its `{name}` takes {_list(signature)}, but is called with {_list(wanted_signature)}"
+    # True > False: the base is a coroutine function, and the method is none.
     if inspect.iscoroutinefunction(wanted) > inspect.iscoroutinefunction(inspect.unwrap(own)):
         yield f"its `{name}` cannot be awaited. It must begin with async def"
 
@@ -220,7 +227,7 @@ def _list(signature: inspect.Signature) -> str:
 
 
 def _declared_attributes(base: type[Spec]) -> dict[str, str]:
-    """Return the class attributes that a base declares without a value, with their docstrings."""
+    """Return the docstrings of the class attributes that a base declares without a value."""
     bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
     declared: dict[str, str] = {}
     for cls in reversed(base.__mro__):
@@ -230,7 +237,10 @@ def _declared_attributes(base: type[Spec]) -> dict[str, str]:
 
 
 def _attributes(model: type) -> dict[str, str]:
-    """Return the annotated attributes of a class with the docstrings below them."""
+    """Return the docstring below each annotated attribute of a class, by name.
+
+    Python does not keep these docstrings, so the source is parsed.
+    """
     (tree,) = ast.parse(dedent(inspect.getsource(model))).body
     body = tree.body if isinstance(tree, ast.ClassDef) else []
     documented: dict[str, str] = {}

@@ -29,7 +29,7 @@ from fedsim.core.blocks.nature import Nature
 
 
 def as_written(default: object, description: str) -> Any:
-    """Return a field whose default is in the notation of a file, and validated like input."""
+    """Return a field whose default is in the notation of a file. It is validated like input."""
     return Field(default=default, description=description)
 
 
@@ -57,7 +57,7 @@ def per_cent(value: object) -> object:
 
 @dataclass(frozen=True)
 class PerCent:
-    """An annotation for pydantic: a number that may be written in per cent, too."""
+    """An annotation for pydantic: a number that may also be written in per cent."""
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -73,7 +73,7 @@ class PerCent:
 
 
 def either_form(number: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a number that may be written in per cent, too.
+    """Return the JSON Schema of a number that may also be written in per cent.
 
     >>> len(either_form({"type": "number"})["anyOf"])
     2
@@ -84,14 +84,14 @@ def either_form(number: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
-    """Let fields that are shares accept per cent; called before their validators are built."""
+    """Make fields that are shares accept per cent, before their validators are built."""
     for field in fields.values():
         if _is_share(field) and PerCent() not in field.metadata:
             field.metadata = [*field.metadata, PerCent()]
 
 
 def _is_share(field: FieldInfo) -> bool:
-    """Return whether the bounds of a number are those of a share: from 0 to 1."""
+    """Return whether a number is a share, which means that its bounds are 0 and 1."""
     kinds = {field.annotation, *get_args(field.annotation)}
     low = {getattr(bound, "ge", getattr(bound, "gt", None)) for bound in field.metadata}
     high = {getattr(bound, "le", getattr(bound, "lt", None)) for bound in field.metadata}
@@ -104,13 +104,15 @@ def _is_share(field: FieldInfo) -> bool:
 class LazySignature:
     """The attribute `__signature__` of a class whose validator is built on first use.
 
-    Until then pydantic's own signature is `**data`, although all fields are known.
+    Before it is built, pydantic's own signature is only `**data`, although all fields are known.
     """
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> Signature:
         if instance is not None:
             raise AttributeError("__signature__")  # else `inspect` treats an instance as a function
         fields = owner.model_fields
+        # `get_type_hints` resolves names such as "Path" that pydantic keeps as text until it
+        # builds.
         bare = SimpleNamespace(__annotations__={name: fields[name].annotation for name in fields})
         types = get_type_hints(bare)  # without pydantic's metadata beside the type
         return Signature([_parameter(name, fields[name], types[name]) for name in fields])
@@ -126,15 +128,15 @@ IN_SI: Final = object()
 
 
 class Spec(BaseModel):
-    """A block of a scenario file, and the constructor of the object it describes.
+    """A block of a scenario file, and the constructor of the object that the block describes.
 
-    Frozen, because a run is a pure function of its scenario; closed, because an
-    unknown key is a misspelt one; finite, because no parameter here may be NaN. A number that is
+    It is frozen, because a run is a pure function of its scenario. It is closed: an unknown key is
+    an error, since it is most likely misspelt. It is finite: NaN and infinity are refused. A number
     bounded by 0 and 1 may be written in per cent.
     """
 
     also_called: ClassVar[tuple[str, ...]] = ()
-    """Names under which users may look for this kind of block; errors lead from them to it."""
+    """Other names under which users may look for this kind of block; errors suggest the kind."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -146,15 +148,16 @@ class Spec(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Let shares accept per cent, and set a signature; pydantic replaces it when it builds."""
+        """Make shares accept per cent, and set a signature, which pydantic later replaces."""
         super().__pydantic_init_subclass__(**kwargs)
         _take_per_cent(cls.__pydantic_fields__)
         type.__setattr__(cls, "__signature__", LazySignature())
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield the natures that a block declares, each with the key in the block that causes it.
+        """Yield the block's natures, each with the key in the block that causes it.
 
-        They determine where a run with the block can be simulated; see `fedsim.core.blocks.nature`.
+        They determine which ways of simulating a run with the block are possible; see
+        `fedsim.core.blocks.nature`.
         """
         return iter(())
 
@@ -162,7 +165,7 @@ class Spec(BaseModel):
     def in_si(cls, **values: Any) -> Self:
         """Return a block whose quantities are given as numbers in SI units.
 
-        Texts with a unit, as in a file, are accepted, too.
+        Texts with a unit, as in a file, are accepted too.
 
         Raises:
             ValidationError: a ValueError; a value is invalid.
@@ -178,8 +181,8 @@ class KindFirst(Spec):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
-        """Reorder the fields of a subclass."""
         super().__pydantic_init_subclass__(**rest)
+        # In this order, a class's own keys come before inherited ones.
         declared = [name for base in cls.__mro__ for name in get_annotations(base)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))
@@ -187,10 +190,8 @@ class KindFirst(Spec):
 
 
 # Fields whose input and value have different types: the input is "5 Mbit/s", the value 5e6.
-#
-# Pydantic parses the input, but a type checker would accept only the form that is read. For the
-# type checker such a field is therefore a descriptor, whose setter declares the type that is
-# accepted.
+# Pydantic converts the input, but a type checker would accept only the type of the value. For the
+# type checker such a field is therefore a descriptor, whose setter declares the type of the input.
 
 Read_co = TypeVar("Read_co", covariant=True)
 Written_contra = TypeVar("Written_contra", contravariant=True)
@@ -215,7 +216,6 @@ else:
         """`Given[type read, type given]` is the first type, with its annotations."""
 
         def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:
-            """Return the annotation for pydantic."""
             return forms[0]
 
 

@@ -1,9 +1,9 @@
 """Units as people write them: kbps, MBps, lbs/MWh, gCO2eq per kWh.
 
-Headers of files and quantities of scenarios are read alike, but for rates in small letters. A
-header may be in small letters throughout, so that "mbps" there is a megabit per second: nobody
-measures millibits. In a scenario it is refused. Where small letters leave two units (mW or MW,
-megabit or megabyte), it is none.
+Headers of files and quantities of scenarios accept the same spellings, except for rates in lower
+case. A header may be in lower case throughout, so there "mbps" is a megabit per second: nobody
+measures millibits. In a scenario it is refused. A text that could be two units in lower case (mW or
+MW, megabit or megabyte) is not accepted at all.
 """
 
 import re
@@ -26,16 +26,16 @@ _LETTERS = {
     "j": "J",
     "kj": "kJ",
 }
-"""Units in small letters that leave no doubt."""
+"""Units that are unambiguous in lower case."""
 
 _MASSES = frozenset(("g", "kg", "lb"))
-_WORD = 3  # letters from which a unit is a word: "Seconds", "HOURS", but not "MS"
+_WORD = 3  # a word has this many letters: the case of "Seconds" is ignored, that of "MS" is not
 _KILO = re.compile(r"\bK(?=[WJBbmg])")
 
 
 @lru_cache(maxsize=256)
 def spelled(text: str) -> str | None:
-    """Return a unit as a scenario writes it; None if the text is no unit.
+    """Return a unit in the notation of a scenario; None if the text is no unit.
 
     >>> [spelled(each) for each in ("kbps", "Mb/s", "MBps", "lbs/MWh", "gCO2eq/kWh", "Hours", "mw")]
     ['kbit/s', 'Mbit/s', 'MB/s', 'lbs/MWh', 'g/kWh', 'hours', None]
@@ -49,17 +49,19 @@ def spelled(text: str) -> str | None:
 
 
 def _rate(text: str) -> str:
-    """Return a rate of data as a scenario writes it; empty if it is none."""
+    """Return a data rate in the notation of a scenario; empty if the text is none."""
     if small := _SMALL.fullmatch(text):
         return f"{small[1].upper()}bit/s"
     if (match := _RATE.fullmatch(text)) is None:
         return ""
+    # A capital B is bytes and a small b is bits, but the words "Bits" and "Bytes" occur in any
+    # case.
     octets = match[2] == "B" or match[2].lower().startswith("byte")
     return f"{match[1] or ''}{'B' if octets else 'bit'}/s"
 
 
 def _folded(text: str) -> str:
-    """Return a unit in small or large letters throughout as it is usually written."""
+    """Return a unit written in one case throughout in its usual case; empty if it is ambiguous."""
     parts = text.lower().split("/")
     clear = "bps" not in text.lower() and all(map(_is_clear, parts))
     return "/".join(_LETTERS.get(part, part) for part in parts) if clear else ""

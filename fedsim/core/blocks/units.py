@@ -1,7 +1,7 @@
 """The units that a scenario may use, and their conversion factors.
 
-Conversion uses pint, with the closed set of units below in pint's own format. Pint's default
-registry has no dimension for information: a bit is a pure number there, so that "5 Hz" would be
+Pint converts between the closed set of units below, which are defined in pint's own format. Pint's
+default registry has no dimension for information: there a bit is a pure number, so "5 Hz" would be
 accepted as a rate. Factors are decimal, so that a quantity is rounded once, at the end.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # importing pint takes a third of a second: only when a unit 
     from pint import Unit, UnitRegistry
 
 ARITHMETIC = Context(prec=40)
-"""The decimal context of quantities, independent of the caller's own."""
+"""The decimal context of quantities, which does not depend on the caller's context."""
 
 _DEFINITIONS = """
 pico- = 1e-12 = p-
@@ -85,7 +85,7 @@ _PART = re.compile(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 
 @cache
 def _registry() -> "UnitRegistry[Decimal]":
-    """Build the registry when a unit is parsed for the first time."""
+    """Build pint's registry, once a unit is parsed for the first time."""
     from pint import UnitRegistry
 
     registry: UnitRegistry[Decimal] = UnitRegistry(None, non_int_type=Decimal)
@@ -109,14 +109,17 @@ def _unit(text: str) -> "Unit | None":
 
 
 def is_unit(text: str) -> bool:
-    """Return whether a text is a unit that a scenario may use; at once where it is no such word."""
+    """Return whether a text is a unit that a scenario may use.
+
+    A text with a word that is no unit is refused at once, without loading pint.
+    """
     parts = filter(None, _BETWEEN.split(text))
     return all(_word().fullmatch(part) for part in parts) and _unit(text) is not None
 
 
 @cache
 def _word() -> re.Pattern[str]:
-    """Return the pattern of a unit with a prefix, of those above."""
+    """Return the pattern of one unit of `_DEFINITIONS`, with or without a prefix."""
     prefixes, units = list[str](), list[str]()
     for line in _DEFINITIONS.strip().splitlines():
         name, _, *more = (part.strip() for part in line.split("="))
@@ -147,7 +150,7 @@ def divides_bit(unit: str) -> bool:
 
 
 def known(unit: str) -> bool:
-    """Return whether a text is a unit as a scenario writes it.
+    """Return whether a text is a unit in the notation of a scenario.
 
     >>> known("MB/s"), known("MBps")
     (True, False)

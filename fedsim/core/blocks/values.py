@@ -1,4 +1,4 @@
-"""Digests of values: numbers, texts, arrays, tensors, and plain containers of these."""
+"""Digests of values: numbers, texts, arrays, tensors, and plain containers of them."""
 
 import sys
 from collections.abc import Callable
@@ -18,15 +18,16 @@ _SCALARS: dict[type, Callable[[Any], bytes]] = {
 }
 
 _ARRAYS = frozenset("biufcSUmM")
-"""Kinds of NumPy's types whose values are determined by their bytes."""
+"""Kinds of NumPy dtypes whose bytes determine the value."""
 
 
 def digest_of(*values: object) -> str:
     """Return a digest of values, SHA-256 in hexadecimal; empty if none of them is a value.
 
-    Values are numbers, texts, arrays of NumPy and tensors of PyTorch, and lists, tuples and
-    dictionaries of these, each of exactly such a type. Two different values have different
-    digests. Of anything else, such as a function, the digest says only that it is there.
+    Values are numbers, texts, arrays of NumPy, tensors of PyTorch, and lists, tuples and
+    dictionaries of them. Subclasses of these types do not count, since they may hold more.
+    Different values have different digests. Any other object, such as a function, only contributes
+    that it is present.
 
     >>> digest_of([1, 2]) == digest_of((1, 2)), digest_of(print)
     (False, '')
@@ -42,17 +43,17 @@ def _digest(value: object) -> bytes:
     written = sha256()
     try:
         _write(value, written.update)
-    except (TypeError, RuntimeError):  # no value; nested without end; no numbers in memory
+    except (TypeError, RuntimeError):  # no value, nested in itself, or without numbers in memory
         return b""
     return written.digest()
 
 
 def _write(value: Any, write: Callable[[bytes], object]) -> None:
-    """Write the type of a value, its content and its parts, each with its length before it.
+    """Write the type of a value, its content and its parts.
 
     Raises:
         TypeError: it is no value.
-        RuntimeError: it is a tensor without numbers in memory, or it is nested without end.
+        RuntimeError: it is a tensor without numbers in memory, or a container within itself.
     """
     kind, parts = type(value), list[object]()
     name, content = kind.__name__, b""
@@ -64,6 +65,7 @@ def _write(value: Any, write: Callable[[bytes], object]) -> None:
         parts = [part for pair in value.items() for part in pair]
     else:
         name, content = _array(value)
+    # With their lengths, so that no two values give the same bytes.
     write(b"%d:%b%d:%d:" % (len(name), name.encode(), len(content), len(parts)))
     write(content)
     for part in parts:
@@ -71,11 +73,11 @@ def _write(value: Any, write: Callable[[bytes], object]) -> None:
 
 
 def _array(value: Any) -> tuple[str, bytes]:
-    """Return the type and shape of an array or a tensor, and its numbers.
+    """Return the type and shape of an array or a tensor, and its numbers as bytes.
 
     Raises:
         TypeError: it is neither, or holds objects.
-        RuntimeError: it has no numbers in memory.
+        RuntimeError: it has no numbers in memory (such as a tensor on the device "meta").
     """
     kind, torch = type(value), sys.modules.get("torch")
     if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):

@@ -24,9 +24,9 @@ def printable(text: str, longest: int = _LONGEST) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first line of what an error says; the name of its class if it says nothing.
+    r"""Return the first line of an error's message, or the name of its class if it is empty.
 
-    Behind it is the line of the user's code that it comes from, if it comes from any.
+    If the error comes from the user's code, the file and line follow.
 
     Example:
         >>> first_line(ValueError("too long\nat all")), first_line(KeyError())
@@ -40,7 +40,7 @@ def first_line(error: BaseException) -> str:
 
 
 def named_line(error: BaseException) -> str:
-    r"""Return the class of an error, the first line of what it says, and its place, as above.
+    r"""Return the class of an error, the first line of its message, and the user's line.
 
     Example:
         >>> named_line(ValueError("too long\nat all")), named_line(KeyError())
@@ -52,10 +52,10 @@ def named_line(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return the line of the user's code in which an error was raised: " (train.py, line 12)".
+    """Return the place in the user's code where an error was raised: " (train.py, line 12)".
 
-    It is the last one that belongs neither to an installed package nor to Python or fedsim; empty
-    if there is none.
+    This is the innermost line of the traceback outside Python, fedsim and installed packages. The
+    text is empty if there is none.
     """
     line = user_line(error)
     return f" ({Path(line.file).name}, line {line.number})" if line else ""
@@ -67,8 +67,8 @@ class UserLine(NamedTuple):
     Attributes:
         file: its absolute path.
         number: the number of the line, from 1.
-        function: that the line belongs to.
-        source: its text; empty if the file cannot be read.
+        function: the function that contains the line.
+        source: the text of the line; empty if the file cannot be read.
     """
 
     file: str
@@ -83,7 +83,7 @@ class UserLine(NamedTuple):
 
 
 def user_line(error: BaseException) -> UserLine | None:
-    """Return the last line of a traceback that belongs to the user; see `place_of`."""
+    """Return the innermost line of a traceback in the user's code; see `place_of`."""
     marked: UserLine | None = vars(error).get(_LINE)
     if marked is not None:
         return marked
@@ -99,15 +99,16 @@ _LINE = "user_line"
 def put_line_first(error: Exception) -> None:
     """Begin the message of an error with the user's line that raised it, if there is one.
 
-    The error stays the same object, with its class and its chain. Where its message is not its only
-    argument, as of a `KeyError`, the line is a note. The line is kept with the error, since another
-    process receives errors without their tracebacks.
+    The error stays the same object, with its class and its chain. If the message is not its only
+    argument, as with a `KeyError`, the line becomes a note. The line is also stored in the error,
+    because another process receives errors without their tracebacks.
     """
     line = user_line(error)
     if line is None or _LINE in vars(error):
         return
     vars(error)[_LINE] = line
     text = f"{line.place} `{line.source}`" if line.source else line.place
+    # Only the message may be changed; other arguments may be read by the user's code.
     if len(error.args) == 1 and error.args[0] == str(error):
         error.args = (f"{text}: {error}",)
     elif error.args or str(error):
@@ -117,7 +118,7 @@ def put_line_first(error: Exception) -> None:
 
 
 def said_by(error: BaseException) -> str:
-    """Return the class of an error and its message, without the line that was put first."""
+    """Return the class and message of an error, without the line that `put_line_first` added."""
     line = user_line(error)
     text = str(error)
     if line is not None and text.startswith(line.place):
@@ -126,7 +127,7 @@ def said_by(error: BaseException) -> str:
 
 
 def _is_own(path: Path) -> bool:
-    """Return whether a file is neither of an installed package nor of Python or fedsim."""
+    """Return whether a file belongs to none of Python, fedsim and the installed packages."""
     installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
     rooms = Path(__file__).parents[2], Path(os.__file__).parent
     return path.is_absolute() and not installed and not any(r in path.parents for r in rooms)
@@ -155,7 +156,7 @@ def show(value: object) -> str:
 
 
 def describe_passed(value: object) -> str:
-    """Return what was passed in from Python, in a few words: class, shape and type, or length.
+    """Describe an object passed from Python in a few words: its class, shape and dtype, or length.
 
     Example:
         >>> describe_passed([1, 2]), describe_passed(int), describe_passed(0.5)
@@ -182,9 +183,10 @@ def _article(name: str) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the known name nearest to `name`, or an empty text.
 
-    If no name is near, those that contain `name` are suggested: '5g-low' and others for "5g".
+    If no name is similar, names that contain `name` are suggested: '5g-low' and others for "5g".
     """
     folded = {name.casefold(): name for name in known}
+    # Comparing a long text with all names would take long.
     asked = str(name).casefold()[:_LONGEST]
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
     names = [f"'{folded[name]}'" for name in close]
@@ -194,7 +196,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 def _longer(asked: str, known: Iterable[str]) -> list[str]:
     """Return the known names that contain another one, if they are few.
 
-    Those that continue another of them are left out: of '5g-low' and '5g-low-drx' the latter.
+    A name that extends another result is left out: of '5g-low' and '5g-low-drx' the latter.
     """
     longer = [name for name in known if name.startswith(asked) or asked in name.split("-")]
     longer = [each for each in longer if not any(each.startswith(f"{it}-") for it in longer)]
@@ -202,10 +204,10 @@ def _longer(asked: str, known: Iterable[str]) -> list[str]:
 
 
 def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
-    """Return a message that `name` is unknown, with the nearest known name and all of them.
+    """Return a message that `name` is unknown, with a suggestion and all known names.
 
     Args:
-        name: the name found.
+        name: the unknown name.
         known: the accepted names.
         hint: replaces the suggestion of the nearest name.
     """
@@ -214,7 +216,7 @@ def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
 
 
 def listed(items: Sequence[object], most: int) -> str:
-    """Return the first of several things in words, and how many more there are.
+    """Return the first `most` of several things in words, and the number of the others.
 
     >>> listed([3, 5], 4), listed("abcdef", 4)
     ('3, 5', 'a, b, c, d and 2 more')
@@ -235,7 +237,7 @@ def join_names(names: Sequence[str], last: str) -> str:
 
 
 def format_path(path: Iterable[str | int]) -> str:
-    """Return a key path as it is written in messages.
+    """Return a key path in the notation of messages.
 
     Example:
         >>> format_path(("fleet", 0, "radio", "up"))
@@ -244,7 +246,7 @@ def format_path(path: Iterable[str | int]) -> str:
     return ".".join(printable(str(part)) for part in path)
 
 
-# Errors for removed options by which user-defined classes used to be passed.
+# Errors for options that were removed; user-defined classes used to be passed by them.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -253,7 +255,7 @@ _GONE = ("algorithms", "losses")
 
 
 def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that the former options for user-defined classes name `blocks`."""
+    """Wrap a function so that these former options raise an error that names `blocks`."""
 
     @wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> R:
@@ -267,7 +269,7 @@ def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def numbers_columns(titles: Sequence[str]) -> bool:
-    """Return whether the cells of a line count from 0 or 1, as names that a program gave may do.
+    """Return whether the cells of a line count from 0 or 1, like column names made by a program.
 
     >>> numbers_columns(["0", "1", "2"]), numbers_columns(["1", "2"]), numbers_columns(["0", "2"])
     (True, True, False)

@@ -1,4 +1,4 @@
-r"""rFLASH's state traces: states reported by phones, and the availability they imply.
+r"""FLASH's state traces: states that phones reported, and their availability.
 
 Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale
 Smartphone Data", WWW 2021, https://github.com/PKU-Chengxu/FLASH, data/state_traces.json: an object
@@ -20,13 +20,17 @@ from fedsim.physics.headers import CLIENT, Column, words
 from fedsim.physics.signals import Steps
 from fedsim.physics.tables import read_table
 
-# Periodic availability: the pattern of a user, whose trace repeats from its end.
+# Periodic availability: the pattern of a user, whose trace starts again after its end.
 
 T = TypeVar("T")
 
 
 def _edges(begins: tuple[float, ...], ends: tuple[float, ...]) -> list[float]:
-    """Return the begins and ends of intervals in turn, if each ends after it begins."""
+    """Return the begins and ends of intervals alternately.
+
+    Raises:
+        ValueError: an interval does not end after it begins.
+    """
     if not all(begin < end for begin, end in zip(begins, ends, strict=True)):
         raise ValueError("every interval must end after it begins")
     return [edge for pair in zip(begins, ends, strict=True) for edge in pair]
@@ -37,12 +41,13 @@ class Cycle:
     """Online from begins[i] to ends[i] of every cycle.
 
     Attributes:
-        begins, ends: increasing, between 0 and the period, s, without overlaps.
+        begins: increasing times between 0 and the period, s.
+        ends: the ends of these intervals, which do not overlap, s.
         period: the period of a cycle, s.
         offset: the time in the cycle at which the run starts, s.
 
     Raises:
-        ValueError: intervals are reversed, overlap, or reach beyond the cycle.
+        ValueError: intervals are reversed, overlap, or extend beyond the cycle.
     """
 
     begins: tuple[float, ...]
@@ -66,7 +71,7 @@ class Cycle:
         return (sum(self.ends) - sum(self.begins)) / self.period
 
     def _edges(self) -> list[float]:
-        """Return the times of toggling in a cycle, increasing, below the period."""
+        """Return the times in a cycle at which the state toggles, in increasing order, s."""
         toggles: set[float] = set()
         for edge in (*self.begins, *self.ends):  # two toggles at one time cancel
             toggles ^= {0.0 if edge == self.period else edge}
@@ -77,12 +82,13 @@ class Cycle:
         return any(begin <= place < end for begin, end in pairs)
 
     def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:
-        """Return whether it is online at time 0, and the times at which that toggles."""
+        """Return whether the client is online at time 0, and the times at which that toggles, s."""
         offset = self.offset % self.period
         return self._there(offset), self._toggles(self._edges(), offset)
 
     def _toggles(self, edges: Sequence[float], offset: float) -> Iterator[float]:
         cycle = 0
+        # A client that never toggles has no edges, and the loop must end.
         while edges:
             for edge in edges:
                 time = cycle * self.period + (edge - offset)
@@ -91,17 +97,17 @@ class Cycle:
             cycle += 1
 
     def signal(self, value: float) -> Steps:
-        """Return the signal that has a value while it is online, else 0."""
+        """Return the signal with a given value while the client is online, and 0 otherwise."""
         times = sorted({0.0, *self._edges()})
         values = [value if self._there(time) else 0.0 for time in times]
         return Steps(times, values, self.period).shift(self.offset)
 
 
 class Users(Mapping[int, T]):
-    """The user whose trace each client follows: those of a file in order, cyclically.
+    """The traces of users by client: client k follows the k-th user of a file, cyclically.
 
     Args:
-        users: at least one.
+        users: the traces, at least one.
     """
 
     def __init__(self, users: Sequence[T]) -> None:
@@ -118,7 +124,7 @@ class Users(Mapping[int, T]):
 
 
 Condition = Literal["idle", "charging", "wifi"]
-"""A state of a phone: locked, at a charger, in a wireless network."""
+"""A state of a phone: locked, charging, or connected to Wi-Fi."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _DAY = 86400.0
@@ -141,10 +147,10 @@ _Event = tuple[float, str]
 def read_states(path: Path, when: str) -> Users[Cycle]:
     """Read the times at which phones had several states at once, such as idle and charging.
 
-    A phone is idle while it is locked, as in FLASH; before its first message about a state it does
-    not have that state. Its trace repeats from its last message. The run starts at midnight before
-    the first message of all users. As in FLASH, a user is left out if the messages are malformed,
-    span no time, or never have all of the states at once.
+    A phone is idle while it is locked, as in FLASH. Before its first message about a state it does
+    not have this state. Its trace starts again after its last message. The run starts at midnight
+    before the first message of all users. As in FLASH, a user is ignored if the messages are
+    malformed, span no time, or never have all of the states at once.
 
     Args:
         path: the file, which may be compressed by gzip, bzip2 or xz.
@@ -154,8 +160,8 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
         The users in the order of the file, cyclically.
 
     Raises:
-        DataError: the file cannot be read or has another form, or no user is left; the text has
-            the fault of the first one.
+        DataError: the file cannot be read or has another form, or no user is left; the text has the
+            fault of the first user.
     """
     members = read_json(path, "states").members()
     faults: list[str] = []
@@ -174,11 +180,11 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
 
 
 def read_charging(path: Path, user: int, power: float) -> Steps:
-    """Read the times at which a phone was charged, as the offered power.
+    """Read the times at which a phone was charging, as the offered power, W.
 
     Args:
-        path: as for `read_states`.
-        user: index, from 0, among the users that ever reported charging.
+        path: the file, as in `read_states`.
+        user: the index, from 0, among the users that ever reported charging.
         power: the power of the charger, W.
 
     Raises:
@@ -192,7 +198,7 @@ def read_charging(path: Path, user: int, power: float) -> Steps:
 
 
 def _events(user: Tree, faults: list[str]) -> list[_Event]:
-    """Return the messages of a user by time; none if they are malformed, which adds a fault."""
+    """Return the messages of a user by time; malformed ones add a fault, and none are returned."""
     text = user["messages"].text()
     lines = [line for line in text.split("\n") if line.strip()]
     try:
@@ -224,7 +230,11 @@ def _sound(line: str) -> bool:
 
 
 def _is_level(state: str) -> bool:
-    """Return whether this is the battery's level, such as "73.0%"."""
+    """Return whether a state is the battery's level, such as "73.0%".
+
+    Raises:
+        ValueError: it ends with %, but has no number.
+    """
     if state.endswith("%"):
         float(state[:-1])  # malformed if this fails
         return True
@@ -232,10 +242,11 @@ def _is_level(state: str) -> bool:
 
 
 def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cycle | None:
-    """Return the times at which all states hold at once; None if never."""
+    """Return the times at which all states hold at once; None if they never do."""
     start, end = events[0][0], events[-1][0]
+    # States that still hold at the last message end there.
     toggles = [*_toggles(events, wanted), end]
-    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from a beginning to the next end
+    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from each begin to the next end
     pairs = [(begin - start, stop - start) for begin, stop in spans if begin < stop]
     if not pairs:
         return None
@@ -249,7 +260,8 @@ def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cyc
 
 
 def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
-    """Yield the times at which all states begin and cease to hold, in turn."""
+    """Yield the times at which the conjunction of all states begins and ends, alternately."""
+    # A state that a phone has not reported yet counts as not holding.
     holds: dict[str, bool] = {}
     there = False
     for time, state in events:
@@ -267,10 +279,11 @@ def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Online from begins[i] to ends[i], offline between and after.
+    """Online from begins[i] to ends[i], and offline otherwise.
 
     Attributes:
-        begins, ends: increasing, s; the last end may be infinite.
+        begins: increasing times, s.
+        ends: the ends of these intervals, s; the last one may be infinite.
 
     Raises:
         ValueError: intervals are reversed, overlap, or begin before 0.
@@ -288,7 +301,7 @@ class Intervals:
             raise ValueError("intervals must begin at 0 or later, be in order, and not overlap")
 
     def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:
-        """Return the toggles; an end at the begin of the next interval is none."""
+        """Return the toggles; an end that coincides with the next begin is none."""
         edges = set(self.begins) ^ set(self.ends)
         online = 0.0 in self.begins
         return online, iter(sorted(edges - {0.0, inf}))
@@ -305,24 +318,25 @@ _COLUMNS = (
 
 
 def read_intervals(path: Path) -> Mapping[int, Intervals]:
-    """Read the times at which clients are online: CSV with columns client, start, end, in s.
+    """Read the times at which clients are online: a CSV file with columns client, start, end, in s.
 
-    Rows may be in any order; clients without one are never online. Times count from the start of
-    the run; an end of "inf" means without end. Of a header, dates and times since 1970 see
+    Rows may be in any order. Clients without a row are never online. Times start with the run; an
+    end of "inf" means no end. For headers, dates and times since 1970 see
     `fedsim.physics.tables.read_table`.
 
     Returns:
         The intervals by client number, for clients that have some.
 
     Raises:
-        DataError: the file cannot be read, a line is malformed, or intervals of one client
-            overlap; the text names the lines.
+        DataError: the file cannot be read, a line is malformed, or intervals of one client overlap;
+            the text names the lines.
     """
     table = read_table(path, _COLUMNS, "intervals")
     client, start, end = table.columns
     table.refuse_clients(client)
     table.refuse(~((start >= 0) & (start < inf)), "a start must be at least 0 s")
     table.refuse(~(end > start), "an interval must end after it starts")
+    # np.lexsort sorts by its last key first: by client, and then by start.
     order = np.lexsort((start, client))
     same = client[order[1:]] == client[order[:-1]]
     overlaps = same & (start[order[1:]] < end[order[:-1]])
@@ -330,6 +344,7 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
         at = int(np.argmax(overlaps))
         before, after = order[at : at + 2]
         table.fail(after, f"it begins before the interval of line {table.numbers[before]} ends")
+    # No client has the number -1, so the first row begins a group, too.
     first = np.flatnonzero(np.diff(client[order], prepend=-1.0))
     return {
         int(client[rows[0]]): Intervals(tuple(start[rows].tolist()), tuple(end[rows].tolist()))

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf, isfinite
 from pathlib import Path
@@ -15,24 +15,23 @@ from fedsim.physics.formats.pickles import read_plain
 from fedsim.physics.formats.tables import TextColumns, read_columns
 
 # Logs of LoRaWAN gateways: spreading factor, signal quality and losses of each device.
-#
-# Bhatia et al., "LoED: The LoRaWAN at the Edge Dataset", DATA 2020, doi 10.5281/zenodo.4121430: a
-# CSV file a day, with a row for every frame received by a gateway.
+# Bhatia et al., "LoED: The LoRaWAN at the Edge Dataset", DATA 2020, doi 10.5281/zenodo.4121430: one
+# CSV file per day, with one row per frame received by a gateway.
 
 _COLUMNS = ("time", "device_address", "crc_status", "spreading_factor", "snr", "mtype", "fcnt")
 _KEY = "lorawan"
 _UPLINKS = frozenset({"010", "100"})  # data, unconfirmed and confirmed: LoRaWAN 1.0.3, 4.2.1
-_GAP = 1000  # frames: a counter that leaps farther has been reset
+_GAP = 1000  # frames; a counter that increases by more has been reset
 
 
 class Reception(NamedTuple):
-    """The frames of a device received by gateways.
+    """A device and its frames that gateways received.
 
     Attributes:
         address: the address of the device.
         spreading: the spreading factor of most of its frames, 7 to 12.
-        snr: the median of its frames' signal-to-noise ratios, each at the gateway with the best
-            reception, dB.
+        snr: the median over its frames of the signal-to-noise ratio, each at the gateway with the
+            best reception, dB.
         received: the number of its frames received by any gateway.
         sent: the number of frames sent from the first to the last received one, by the counter.
     """
@@ -45,7 +44,7 @@ class Reception(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The share of its frames that no gateway has received, between the first and the last."""
+        """The share of frames between the first and the last one that no gateway received."""
         return 1 - self.received / self.sent
 
 
@@ -59,11 +58,11 @@ class _Frame(NamedTuple):
 def read_log(path: Path) -> list[Reception]:
     """Read a log of gateways, such as a day of LoED.
 
-    A CSV file with, among others, time (2020-05-02T00:00:01.476092Z), device_address, crc_status
-    (1 where the checksum is right), spreading_factor, snr in dB, mtype (the three bits, 10 for
-    unconfirmed data, 100 for confirmed) and fcnt. Only data uplinks with a right checksum count. A
-    frame received by several gateways counts once; a counter that decreases, or increases by more
-    than 1000, has been reset.
+    The log is a CSV file with, among others, time (2020-05-02T00:00:01.476092Z), device_address,
+    crc_status (1 for a correct checksum), spreading_factor, snr in dB, mtype (three bits: 10 for
+    unconfirmed data, 100 for confirmed data) and fcnt. Only data uplinks with a correct checksum
+    count. A frame received by several gateways counts once. A counter that decreases, or increases
+    by more than 1000, has been reset.
 
     Returns:
         The devices in the order of their first frames.
@@ -83,7 +82,7 @@ def read_log(path: Path) -> list[Reception]:
     if not frames:
         wants = "expected rows with crc_status 1 and mtype 10 or 100"
         raise DataError(_KEY, f"{path} has no uplink with a right checksum; {wants}")
-    return [_receptions(address, own) for address, own in frames.items()]
+    return [_receptions(address, received) for address, received in frames.items()]
 
 
 def _frames(table: TextColumns) -> dict[str, list[_Frame]]:
@@ -92,17 +91,20 @@ def _frames(table: TextColumns) -> dict[str, list[_Frame]]:
     counters = table.parse("fcnt", _whole(0, 2**32 - 1), "a whole number of 0 or more")
     spreading = table.parse("spreading_factor", _whole(7, 12), "7 to 12")
     ratios = table.numbers("snr", least=-200.0).tolist()
-    found: dict[str, list[_Frame]] = defaultdict(list)
+    by_device: dict[str, list[_Frame]] = defaultdict(list)
     rows = zip(times, counters, spreading, ratios, strict=True)
     for address, (time, counter, factor, snr) in zip(
         table.cells["device_address"], rows, strict=True
     ):
-        found[address].append(_Frame(time, int(counter), int(factor), snr))
-    return dict(found)
+        by_device[address].append(_Frame(time, int(counter), int(factor), snr))
+    return dict(by_device)
 
 
 def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    time = datetime.fromisoformat(text)
+    # A time without a zone is taken as it is written. As local time of the machine that reads, it
+    # would depend on that machine's changes to and from summer time.
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _whole(least: int, most: int) -> Callable[[str], float]:
@@ -116,7 +118,8 @@ def _whole(least: int, most: int) -> Callable[[str], float]:
 
 
 def _receptions(address: str, received: list[_Frame]) -> Reception:
-    frames: list[_Frame] = []  # each once, at the gateway with the best reception
+    frames: list[_Frame] = []  # each frame once, at the gateway with the best reception
+    # Several gateways may receive the same frame, at nearly the same time.
     for frame in sorted(received):
         if frames and frame.counter == frames[-1].counter:
             best = max(frames[-1].snr, frame.snr)
@@ -126,22 +129,22 @@ def _receptions(address: str, received: list[_Frame]) -> Reception:
     steps = [new.counter - old.counter for old, new in pairwise(frames)]
     sent = 1 + sum(step if 0 < step <= _GAP else 1 for step in steps)
     factors = Counter(frame.spreading for frame in frames)
+    # Of equally frequent factors, the lowest is taken.
     spreading = max(sorted(factors), key=factors.__getitem__)
     return Reception(address, spreading, median(frame.snr for frame in frames), len(frames), sent)
 
 
 # FedScale's two pickles: the capacity of each client's device, and its availability.
-#
 # Lai et al., "FedScale: Benchmarking Model and System Performance of Federated Learning at Scale",
-# ICML 2022, https://github.com/SymbioticLab/FedScale, benchmark/dataset/data/device_info. They are
-# read without executing code in them, see `fedsim.physics.formats.pickles`.
+# ICML 2022, https://github.com/SymbioticLab/FedScale, benchmark/dataset/data/device_info. Code in
+# the pickles is not executed, see `fedsim.physics.formats.pickles`.
 
 
 class Capacity(NamedTuple):
     """The capacity of a client's device and link.
 
     Attributes:
-        seconds: the time of a sample's forward pass, s.
+        seconds: the time of the forward pass of a sample, s.
         rate: the rate of each direction, bit/s.
     """
 
@@ -152,7 +155,7 @@ class Capacity(NamedTuple):
 def read_capacities(path: Path) -> Users[Capacity]:
     """Read FedScale's client_device_capacity: the capacity of each client's device and link.
 
-    A pickle of {id: {"computation": ms a sample, "communication": kbit/s}}.
+    It is a pickle of {id: {"computation": ms per sample, "communication": kbit/s}}.
 
     Returns:
         The clients in the order of the file, cyclically.
@@ -175,9 +178,9 @@ _CAPACITY = ("computation", "communication")
 def read_presence(path: Path) -> Users[Cycle]:
     """Read FedScale's client_behave_trace: the availability of each client.
 
-    A pickle of {id: {"active": [s], "inactive": [s], "finish_time": s, ...}}: a client is online
-    from active[i] to inactive[i], repeated with the period finish_time. Empty intervals are left
-    out, and times beyond the finish are cut off.
+    It is a pickle of {id: {"active": [s], "inactive": [s], "finish_time": s, ...}}. A client is
+    online from active[i] to inactive[i], repeated with the period finish_time. Empty intervals are
+    ignored, and intervals are cut off at the finish.
 
     Returns:
         The clients in the order of the file, cyclically.
@@ -197,6 +200,7 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     if len(begins) != len(ends):
         seen = f"{len(begins)} times of active and {len(ends)} of inactive"
         _fail(path, key, name, f"got {seen}; expected equally many")
+    # The last interval may end after the period, and is cut.
     pairs = [
         (begin, min(end, period))
         for begin, end in zip(begins, ends, strict=True)
@@ -221,12 +225,12 @@ def _entries(path: Path, key: str, fields: tuple[str, ...]) -> list[tuple[str, M
     tree = read_plain(path, key)
     if not isinstance(tree, dict) or not tree:
         raise DataError(key, f"{path} holds {_shorten(tree)}; {wanted}")
-    found: list[tuple[str, Mapping[str, Any]]] = []
+    entries: list[tuple[str, Mapping[str, Any]]] = []
     for name, entry in tree.items():
         if not isinstance(entry, dict) or not all(field in entry for field in fields):
             _fail(path, key, _shorten(name), f"got {_shorten(entry)}; {wanted}")
-        found.append((_shorten(name), entry))
-    return found
+        entries.append((_shorten(name), entry))
+    return entries
 
 
 def _times(value: object, path: Path, key: str, name: str, field: str) -> list[float]:
@@ -268,8 +272,8 @@ def _fail(path: Path, key: str, name: str, text: str) -> NoReturn:
     raise DataError(key, f"{path}, client {name}: {text}")
 
 
-_BACKWARD = 3.0  # forward and backward pass relative to a forward pass, as in FedScale
-_CLOCK = 2e9  # Hz; a task's time is cycles / frequency, so that any clock would do
+_BACKWARD = 3.0  # time of forward and backward pass per forward pass, as in FedScale
+_CLOCK = 2e9  # Hz; arbitrary, since the time of a task is cycles / frequency
 
 
 def fedscale_fleet(
@@ -278,10 +282,10 @@ def fedscale_fleet(
     device: Mapping[str, Any] | None = None,
     radio: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a group for each client, with the speeds in FedScale's file of capacities.
+    """Return one group per client, with the speeds and rates in FedScale's file of capacities.
 
     As in FedScale, a task takes three times the forward pass of its samples, for any model, and
-    both directions have the same rate. Client k is the k-th of the file, cyclically.
+    both directions have the same rate. Client k is the k-th one of the file, cyclically.
 
     Args:
         path: client_device_capacity, a pickle; no code in it is executed.
@@ -296,7 +300,7 @@ def fedscale_fleet(
         DataError: the file cannot be read, or has another form.
 
     Example:
-        Not run by the tests, since the file is FedScale's:
+        Not run by the tests, since the file belongs to FedScale:
 
         >>> fleet = fedscale_fleet("client_device_capacity", clients=100)  # doctest: +SKIP
     """
@@ -320,10 +324,10 @@ def fedscale_fleet(
 def lorawan_fleet(
     path: Path | str, least: int = 10, radio: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Return groups of the devices of a gateways' log, by spreading factor and loss.
+    """Return groups of the devices in a gateways' log, by spreading factor and loss.
 
-    Devices with the same spreading factor and the same share of lost frames, in whole percent, are
-    a group, in which packets are lost independently.
+    A group contains the devices with the same spreading factor and the same share of lost frames,
+    in whole percent. In the group packets are lost independently.
 
     Args:
         path: the log, such as a day of LoED.
@@ -337,14 +341,14 @@ def lorawan_fleet(
         DataError: the file cannot be read, or has another form.
 
     Example:
-        Not run by the tests, since the file is the data set's:
+        Not run by the tests, since the file belongs to the data set:
 
         >>> fleet = lorawan_fleet("lorawan_nodes.csv", least=10)  # doctest: +SKIP
     """
     counts: dict[tuple[int, int], int] = defaultdict(int)
-    for each in read_log(Path(path)):
-        if each.received >= least:
-            counts[each.spreading, round(100 * each.loss)] += 1
+    for device in read_log(Path(path)):
+        if device.received >= least:
+            counts[device.spreading, round(100 * device.loss)] += 1
     return [
         {
             "count": count,

@@ -1,7 +1,7 @@
 """Third-party pickles and JSON, read safely: plain values only, with limits on memory.
 
 A pickle is a program for a stack machine that can import and call any function. Here it may only
-compose dictionaries, lists, numbers and texts: any other instruction is refused before the machine
+compose dictionaries, lists, numbers and texts. Any other instruction is refused before the machine
 starts, and imports are refused again while it runs. The memory of the result is bounded beforehand,
 from the instructions.
 """
@@ -29,9 +29,10 @@ _PLAIN = frozenset(
     | {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
     | {"EMPTY_LIST", "APPEND", "APPENDS", "LIST", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"}
 )
-"""The instructions that create plain values, without those that import, call, or refer outside.
+"""The instructions that create plain values. None of them imports, calls, or refers outside the
+file.
 
-Tuples are not among them either: a million nested ones, used as a key, would exhaust the stack when
+Tuples are not included either: a million nested ones, used as a key, would exhaust the stack when
 they are hashed.
 """
 
@@ -40,16 +41,16 @@ _CALLS = {
     "STACK_GLOBAL": "would import something",
     "INST": "would import and call {}",
 }
-"""The effects of other instructions, for messages."""
+"""The effects of refused instructions, for messages."""
 
 _BYTES_EACH = 200
-"""An upper bound of the memory of an instruction, without its text or number."""
+"""An upper bound of the memory per instruction, bytes, without its text or number."""
 
 _MOST_ALIKE = 100
-"""The largest number of distinct integers with one hash in a file."""
+"""The largest number of distinct integers with the same hash in a file."""
 
-_LONGEST = 512  # bits of an integer
-_DEEPEST = 50  # open marks, and levels of nesting
+_LONGEST = 512  # bits of an integer, at most
+_DEEPEST = 50  # open marks, and levels of nesting, at most
 _TOO_DEEP = f"values within values; up to {_DEEPEST} are accepted"
 _CLOSING = frozenset({"APPENDS", "SETITEMS", "DICT", "LIST", "POP_MARK"})
 
@@ -87,11 +88,11 @@ class _SafeUnpickler(pickle.Unpickler):
     """An unpickler without imports."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse; `_walk` has refused such instructions already."""
+        """Refuse an import, although `_walk` has already refused such instructions."""
         raise pickle.UnpicklingError(f"it would import {module[:40]}.{name[:40]}")
 
     def persistent_load(self, pid: object) -> NoReturn:
-        """Refuse, too."""
+        """Refuse a reference to an object outside the file."""
         raise pickle.UnpicklingError(f"it refers to {str(pid)[:40]!r}, outside of the file")
 
 
@@ -99,7 +100,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
     """Check the instructions without executing them; return their number.
 
     Raises:
-        DataError: one is not plain, or the result would be too large.
+        DataError: an instruction does not create a plain value, or the result would be too large.
     """
     count, open_marks, place = 0, 0, 0
     alike: dict[int, set[int]] = {}
@@ -116,7 +117,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
                 _check_hash(argument, alike, f"{path}, byte {place}", key)
     except DataError:
         raise
-    except Exception as error:  # of any type, for a truncated or damaged file
+    except Exception as error:  # a truncated or damaged file may raise any exception
         text = f"{path} is no whole pickle: after byte {place}: {_short(error)}"
         raise DataError(key, text) from error
     check_budget(key, f"{path}: what is in it", _BYTES_EACH * count + 4 * len(content))
@@ -145,15 +146,15 @@ def _check_number(name: str, number: int, count: int, where: str, key: str) -> N
 
 
 def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -> None:
-    """Raise a DataError for too many distinct integers of one hash, which would be colliding keys.
+    """Raise a DataError for too many distinct integers with one hash, which may be colliding keys.
 
-    A dictionary compares each of them with all others, in quadratic time. Smaller integers are
-    their own hash, and the hashes of texts are randomised in each process, so only long integers
-    can collide by design.
+    A dictionary compares each colliding key with all others, in quadratic time. Small integers are
+    their own hash, and the hashes of texts are randomised in each process. So only long integers
+    can be made to collide.
 
     Args:
         number: an integer in the file.
-        alike: the integers before it by hash, to which it is added.
+        alike: the earlier integers by hash; the number is added to them.
         where: its position, for the error.
         key: the key of the scenario, for errors.
     """
@@ -169,17 +170,17 @@ def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -
 def _check_depth(value: object, count: int, path: Path, key: str) -> None:
     """Raise a DataError for too deep nesting, or for shared values that expand to too many.
 
-    If each list contains the previous one twice, few instructions give an exponential number of
+    If each list contains the previous one twice, a few instructions give an exponential number of
     values ("billion laughs"). So a value is counted as often as it is reached.
     """
     level, seen = [value], 0
     for _ in range(_DEEPEST):
         inner: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner += [*each.keys(), *each.values()]
-            elif isinstance(each, list):
-                inner += each
+        for container in level:
+            if isinstance(container, dict):
+                inner += [*container.keys(), *container.values()]
+            elif isinstance(container, list):
+                inner += container
             if seen + len(inner) > 2 * count + 1000:
                 text = f"{path} has {count} instructions, and expands to far more values"
                 raise DataError(key, f"{text}; a value is accepted in one place")
@@ -197,7 +198,7 @@ def _short(what: object) -> str:
 # Third-party JSON; errors name the position in the tree.
 
 _TIMES = 40
-"""The bytes of memory needed for a byte of JSON: a short number is an object of 28 bytes."""
+"""Bytes of memory per byte of JSON: a short number becomes an object of 28 bytes."""
 
 _SHOWN = 60
 
@@ -245,7 +246,11 @@ class Tree:
         return {name: self[name] for name in self.value}
 
     def number(self) -> float:
-        """Return a finite number of at least 0."""
+        """Return a finite number of at least 0.
+
+        Raises:
+            DataError: the value is something else.
+        """
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fail("a number is accepted")
@@ -258,13 +263,17 @@ class Tree:
         return number
 
     def text(self) -> str:
-        """Return a text."""
+        """Return a text.
+
+        Raises:
+            DataError: the value is something else.
+        """
         if not isinstance(self.value, str):
             self.fail("a text is accepted")
         return str(self.value)
 
     def fail(self, accepted: str) -> NoReturn:
-        """Raise a DataError with the position and what is accepted there."""
+        """Raise a DataError with the position and what would be accepted there."""
         seen = repr(self.value)
         seen = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]} ..."
         raise DataError(
@@ -283,5 +292,5 @@ def read_json(path: Path, key: str) -> Tree:
         return Tree(json.loads(content), path, "", key)
     except json.JSONDecodeError as error:
         raise DataError(key, f"{path}, line {error.lineno}: no JSON ({error.msg})") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not UTF-8, or a number with thousands of digits
         raise DataError(key, f"{path}: no JSON ({str(error)[:_SHOWN]})") from error

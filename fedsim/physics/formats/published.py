@@ -1,7 +1,7 @@
 """Catalogue of published traces: addresses, licences, and which files can be fetched.
 
-Only files with a permissive licence and a known checksum are downloaded: the checksums are those of
-the files in the named repositories at the named commits. For all others the catalogue has the
+Only files with a permissive licence and a known checksum are downloaded. The checksums are those of
+the files in the named repositories at the named commits. For all other files the catalogue has the
 address and instructions.
 """
 
@@ -17,14 +17,13 @@ from fedsim.core.errors import DataError
 from fedsim.core.files import download
 from fedsim.core.memory import check_budget
 
-# Downloads of freely licensed third-party files, each verified before use.
-#
-# A checksum is the SHA-256 of a file, or git's name of its content, which is the SHA-1 of a header
-# with its length and of the content.
+# Downloads of freely licensed third-party files. Each is verified before use.
+# A checksum is the SHA-256 of a file, or git's blob name: the SHA-1 of a header with the length,
+# followed by the content.
 
 _KEY = "fetch"
 _CHUNK = 2**20
-_LONGEST = 200  # characters of a library's error message
+_LONGEST = 200  # characters of a library's error message, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +34,8 @@ class PublicFile:
         name: the name of the file.
         address: the address of the download.
         known: the checksum, "sha256:..." or "git:...".
-        size: bytes; 0 if unknown.
-        unpacked: the suffix of the names extracted from an archive; empty for no archive.
+        size: the size, bytes; 0 if unknown.
+        unpacked: the suffix of the files to extract from an archive; empty for other files.
     """
 
     name: str
@@ -47,7 +46,7 @@ class PublicFile:
 
 
 def obtain(file: PublicFile, folder: Path) -> Path:
-    """Download, verify and, if it is an archive, extract a file; return its path.
+    """Download a file, verify it and, if it is an archive, extract it.
 
     An existing file with the right checksum is not downloaded again. A file with a wrong checksum
     is not stored.
@@ -57,7 +56,7 @@ def obtain(file: PublicFile, folder: Path) -> Path:
         folder: the folder to store it in.
 
     Returns:
-        The file, or the folder with the contents of the archive.
+        The path of the file, or of the folder with the contents of the archive.
 
     Raises:
         DataError: the file cannot be downloaded, or has another checksum.
@@ -72,7 +71,7 @@ def _download(file: PublicFile, path: Path) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)  # it could be a link
+        part.unlink(missing_ok=True)  # an existing one could be a link to another file
         download(file.address, part, file.size)
         seen = _sum(part, file.known)
         if seen != file.known:
@@ -103,7 +102,7 @@ def _sum(path: Path, known: str) -> str:
 
 
 def _unpack(path: Path, ending: str) -> Path:
-    """Extract the files of an archive with a suffix, without hidden ones; return their folder."""
+    """Extract the files of an archive with a suffix, except hidden ones; return their folder."""
     folder = path.with_suffix("")
     try:
         with ZipFile(path) as archive:
@@ -112,7 +111,7 @@ def _unpack(path: Path, ending: str) -> Path:
             ]
             check_budget(_KEY, f"{path}: what is in it", sum(member.file_size for member in wanted))
             for member in wanted:
-                archive.extract(member, folder)  # which never writes outside the folder
+                archive.extract(member, folder)  # never writes outside the folder
     except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataError(_KEY, f"cannot unpack {path}: {error}") from error
     return folder
@@ -135,7 +134,7 @@ class PublishedTraces:
         licence: the licence of the set; "none said" if none is stated.
         origin: its authors and publication.
         page: its address.
-        files: to be downloaded; empty if it must be obtained by hand.
+        files: the files to download; empty if it must be obtained by hand.
         hand: why it is not downloaded, and how to obtain it.
     """
 
@@ -148,7 +147,7 @@ class PublishedTraces:
 
     @property
     def download(self) -> str:
-        """The size of the download, human-readable; "by hand" without one."""
+        """The size of the download, human-readable; "by hand" if there is none."""
         if not self.files:
             return "by hand"
         size = sum(file.size for file in self.files) * 1e-6
@@ -288,22 +287,22 @@ TRACE_SETS: Mapping[str, PublishedTraces] = {
         hand="no checksum of it is known; get LoED_LoRaWAN_at_edge_dataset.zip, and unpack a day",
     ),
 }
-"""What is known of traces, by name."""
+"""The published sets of traces, by name."""
 
 
 def fetch_traces(name: str, folder: Path) -> list[Path]:
-    """Download a set of traces into a folder, check it, and return where its files are.
+    """Download a set of traces into a folder, and verify it.
 
     Args:
         name: the name of the set.
-        folder: a cache; the set has a folder of its own in it.
+        folder: a cache, in which each set has its own folder.
 
     Returns:
-        A file, or the folder of what was unpacked, for each that is fetched.
+        For each download, the file or the folder with the extracted files.
 
     Raises:
-        DataError: there is no such set, it is to be got by hand, it cannot be had, or it is not
-            what is known of it.
+        DataError: there is no such set, it has to be obtained by hand, or the download fails or has
+            another checksum.
     """
     if name not in TRACE_SETS:
         raise DataError("fetch", f"there are no such traces: {unknown(name, list(TRACE_SETS))}")

@@ -1,4 +1,4 @@
-"""Rate traces of others: UCC's and Lumos5G's tables, Pensieve's two columns, MONROE's flows."""
+"""Third-party rate traces: UCC's and Lumos5G's tables, Pensieve's two columns, MONROE's flows."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,27 +17,27 @@ from fedsim.physics.formats.tables import read_columns
 from fedsim.physics.signals import Steps
 
 Direction = Literal["up", "down"]
-"""Which way the bits of a trace went: from the client, or to it."""
+"""The direction of the traffic in a trace: up from the client, or down to it."""
 
 _KEY = "trace"
 _UCC_TIME = "%Y.%m.%d_%H.%M.%S"
 _UCC_COLUMNS = {"down": "DL_bitrate", "up": "UL_bitrate"}
-_TIMES = 100  # bytes of memory that a byte of a file of two columns takes
+_TIMES = 100  # bytes of memory per byte of a file with two columns
 
 
 def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:
-    """Read a trace of the 5G data set of University College Cork, as G-NetTrack Pro writes it.
+    """Read a trace of the 5G data set of University College Cork, as written by G-NetTrack Pro.
 
-    A CSV file with, among others, Timestamp (2019.11.25_15.34.34), DL_bitrate and UL_bitrate in
-    kbit/s. Times have whole seconds: rows of one second count as their mean. A rate holds until
-    the next second that has a row. Raca et al., "Beyond Throughput, The Next Generation: A 5G
-    Dataset with Channel and Context Metrics", MMSys 2020, https://github.com/uccmisl/5Gdataset.
+    It is a CSV file with, among others, Timestamp (2019.11.25_15.34.34), DL_bitrate and UL_bitrate
+    in kbit/s. Times are whole seconds; rows of one second are averaged. A rate holds until the next
+    second that has a row. Raca et al., "Beyond Throughput, The Next Generation: A 5G Dataset with
+    Channel and Context Metrics", MMSys 2020, https://github.com/uccmisl/5Gdataset.
 
     Args:
         path: the file.
         direction: down for DL_bitrate, up for UL_bitrate.
-        repeat: whether it starts again past its end, its last rate having held for as long as
-            the one before it; otherwise the last rate stays.
+        repeat: whether the trace starts again after its end. If so, its last rate lasts as long as
+            the previous one; otherwise the last rate stays.
 
     Returns:
         The rate, bit/s, from the first second on.
@@ -49,8 +49,9 @@ def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:
     table = read_columns(path, ("Timestamp", name), _KEY)
     stamps = table.parse("Timestamp", _seconds, "a time such as 2019.11.25_15.34.34")
     rates = table.numbers(name) * 1e3
-    seconds, whose, counts = np.unique(stamps, return_inverse=True, return_counts=True)
-    means = np.bincount(whose, rates) / counts
+    # The table may have several rows for the same second, which are averaged.
+    seconds, places, counts = np.unique(stamps, return_inverse=True, return_counts=True)
+    means = np.bincount(places, rates) / counts
     return _step_rates(seconds, means, repeat=repeat)
 
 
@@ -59,22 +60,22 @@ def _seconds(text: str) -> float:
 
 
 def read_lumos(path: Path, run: int, repeat: bool) -> Steps:
-    """Read a run of Lumos5G's table: one row per second, of TCP throughput downlink.
+    """Read a run of Lumos5G's table: one row per second, with the TCP throughput downlink.
 
-    A CSV file with, among others, run_num, seq_num (the second of the run) and Throughput, which
-    is in Mbit/s. Narayanan et al., "Lumos5G: Mapping and Predicting Commercial mmWave 5G
-    Throughput", IMC 2020, doi 10.1145/3419394.3423629, https://lumos5g.umn.edu, CC BY 4.0.
+    It is a CSV file with, among others, run_num, seq_num (the second of the run) and Throughput in
+    Mbit/s. Narayanan et al., "Lumos5G: Mapping and Predicting Commercial mmWave 5G Throughput", IMC
+    2020, doi 10.1145/3419394.3423629, https://lumos5g.umn.edu, CC BY 4.0.
 
     Args:
         path: the file.
-        run: which run_num.
+        run: the run_num of the run.
         repeat: as in `read_ucc`.
 
     Returns:
-        The rate, bit/s, from the run's first second on.
+        The rate, bit/s, from the first second of the run on.
 
     Raises:
-        DataError: see `read_ucc`; there is no such run, or its seconds do not rise.
+        DataError: see `read_ucc`; or there is no such run, or its seconds do not increase.
     """
     table = read_columns(path, ("run_num", "seq_num", "Throughput"), _KEY)
     runs = table.numbers("run_num")
@@ -92,31 +93,32 @@ def read_lumos(path: Path, run: int, repeat: bool) -> Steps:
 
 
 def _step_rates(times: Array, rates: Array, *, repeat: bool) -> Steps:
-    """Return rates that hold until the next time; times rise, and the first becomes 0."""
+    """Return rates that hold until the next time; the first time becomes 0."""
     since = times - times[0]
+    # The last rate has no end in the file; it holds as long as the rate before it.
     gap = since[-1] - since[-2] if len(since) > 1 else 1.0
     return Steps(since, rates, float(since[-1] + gap) if repeat else inf)
 
 
 def read_pensieve(path: Path, repeat: bool) -> Steps:
-    """Read a trace of Pensieve's: lines of a time in seconds and a rate in Mbit/s, and a space.
+    """Read a trace in Pensieve's format: lines of a time in seconds, a space, and a rate in Mbit/s.
 
-    The traces of FCC's measurements that go with Pensieve are of this format, and so are those of
-    the 5G measurements of SIGCOMM 2021. As in Pensieve's simulator, a rate has held since the time
-    before its own, and the first is not used; the trace starts again at its end. Mao et al.,
-    "Neural Adaptive Video Streaming with Pensieve", SIGCOMM 2017; Narayanan et al., "A Variegated
-    Look at 5G in the Wild", SIGCOMM 2021, https://github.com/SIGCOMM21-5G/artifact.
+    The traces of FCC's measurements that come with Pensieve have this format, and so do those of
+    the 5G measurements of SIGCOMM 2021. As in Pensieve's simulator, a rate holds from the previous
+    time to its own, and the first rate is not used. The trace starts again after its end. Mao et
+    al., "Neural Adaptive Video Streaming with Pensieve", SIGCOMM 2017; Narayanan et al., "A
+    Variegated Look at 5G in the Wild", SIGCOMM 2021, https://github.com/SIGCOMM21-5G/artifact.
 
     Args:
         path: the file.
-        repeat: whether it starts again at its end; otherwise the last rate stays.
+        repeat: whether the trace starts again after its end; otherwise the last rate stays.
 
     Returns:
         The rate, bit/s, from the first time on.
 
     Raises:
-        DataError: the file cannot be read, a line is malformed, times fall, or there are fewer
-            than two.
+        DataError: the file cannot be read, a line is malformed, times decrease, or there are fewer
+            than two times.
     """
     times: list[float] = []
     rates: list[float] = []
@@ -128,7 +130,7 @@ def read_pensieve(path: Path, repeat: bool) -> Steps:
         if pair is None or (times and pair[0] < times[-1]):
             wants = "a line is seconds and Mbit/s, 0 or more, a space between; times never fall"
             raise DataError(_KEY, f"{path}, line {number}: {wants}; got {line.strip()[:60]!r}")
-        if not times or pair[0] > times[-1]:  # a rate of no time has no effect
+        if not times or pair[0] > times[-1]:  # a rate that lasts for no time has no effect
             times.append(pair[0])
             rates.append(pair[1])
     if len(times) < 2:
@@ -148,9 +150,9 @@ def _pair(line: str) -> tuple[float, float] | None:
 def read_monroe(path: Path, direction: Direction, repeat: bool) -> Steps:
     """Read a rate trace of MONROE-Nettest: the flows file of one measurement.
 
-    JSON, perhaps packed by xz: res_details.dl and .ul are lists of flows, each with a time_series
-    of {"t": nanoseconds, "b": bytes}, the bytes that the flow has carried up to then. Between two
-    points they came at a constant rate; the trace ends where the first flow does, as in the
+    It is JSON, possibly compressed by xz. res_details.dl and .ul are lists of flows, each with a
+    time_series of {"t": nanoseconds, "b": bytes}: the bytes that the flow has carried until then.
+    Between two points the rate is constant. The trace ends with the first flow that ends, as in the
     program's own result. Midoglu et al., "MONROE-Nettest: A Configurable Tool for Dissecting Speed
     Measurements in Mobile Broadband Networks", 2017, arXiv:1710.07805.
 
@@ -160,25 +162,27 @@ def read_monroe(path: Path, direction: Direction, repeat: bool) -> Steps:
         repeat: as in `read_pensieve`.
 
     Returns:
-        The rate of all flows, bit/s.
+        The rate of all flows together, bit/s.
 
     Raises:
-        DataError: the file cannot be read, or has no such flows; the flow is named.
+        DataError: the file cannot be read, or has no such flows; the text names the flow.
     """
     key = {"down": "dl", "up": "ul"}[direction]
     flows = read_json(path, _KEY)["res_details"][key].items()
     if not flows:
         raise DataError(_KEY, f"{path}: res_details.{key} has no flow; one or more are accepted")
     series = [_series(flow["time_series"].items()) for flow in flows]
+    # The total of all flows is known only until the first of them ends.
     end = min(float(times[-1]) for times, _ in series)
     edges = np.unique(np.concatenate([[0.0, end], *(times[times < end] for times, _ in series)]))
     carried = sum(np.interp(edges, times, carried) for times, carried in series)
+    # Interpolation may round a difference of equal numbers to slightly below 0.
     rates = np.maximum(np.diff(carried), 0.0) / np.diff(edges)
     return Steps(edges[:-1] * 1e-9, rates * 8e9, end * 1e-9 if repeat else inf)
 
 
 def _series(points: Sequence[Tree]) -> tuple[Array, Array]:
-    """Return the times in ns and the bytes of a flow, both from 0 on; of one time the last."""
+    """Return the times in ns and the bytes of a flow, from 0 on; the last point counts per time."""
     times, carried = [0.0], [0.0]
     for point in points:
         time, bytes_then = point["t"].number(), point["b"].number()

@@ -1,6 +1,6 @@
-"""Tables with a header, of which some columns are wanted, whatever else there is and in what order.
+"""Tables with a header, of which only some columns are read, in any order.
 
-A fault names the file, the line, the column, the text seen and what is accepted.
+An error names the file, the line, the column, the text there and what would be accepted.
 """
 
 import csv
@@ -18,9 +18,9 @@ from fedsim.core.files import decompress, read_bytes
 from fedsim.core.ports import Array
 
 _TIMES = 60
-"""The bytes of memory that a byte of a table takes: each cell is a text of its own."""
+"""Bytes of memory per byte of a table, since each cell is a separate text."""
 
-_SHOWN = 60  # characters of what is at fault
+_SHOWN = 60  # characters of a malformed text in a message, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TextColumns:
 
     Attributes:
         path: the file.
-        key: that faults are at.
-        lines: the number of each row's line, from 1.
-        cells: the cells of each wanted column, its texts by row.
+        key: the key of the scenario, for errors.
+        lines: the line number of each row, from 1.
+        cells: the texts of each wanted column, by row.
     """
 
     path: Path
@@ -46,29 +46,29 @@ class TextColumns:
         """Return a column of finite numbers, shape (rows,).
 
         Raises:
-            DataError: a cell is no number, not finite, or below the least.
+            DataError: a cell is no number, not finite, or below `least`.
         """
         accepted = f"a finite number of {least:g} or more" if isfinite(least) else "a finite number"
         return np.array(self.parse(name, lambda text: _number(text, least), accepted))
 
     def parse(self, name: str, parse: Callable[[str], float], accepted: str) -> list[float]:
-        """Return what a function makes of each cell of a column.
+        """Apply a function to each cell of a column.
 
         Args:
             name: the name of the column.
-            parse: raises a ValueError where a cell is not what it should be.
-            accepted: what a cell would have to be.
+            parse: the function, which raises a ValueError for a malformed cell.
+            accepted: what a cell has to be, for the error.
 
         Raises:
-            DataError: it raised one; the line is named.
+            DataError: a cell is malformed; the text names the line.
         """
-        found = []
+        values = []
         for row, text in enumerate(self.cells[name]):
             try:
-                found.append(parse(text))
+                values.append(parse(text))
             except ValueError:
                 self.fail(row, f"{name} is {accepted}", text)
-        return found
+        return values
 
     def fail(self, row: int, accepted: str, seen: str) -> NoReturn:
         """Raise a DataError for a row."""
@@ -76,7 +76,7 @@ class TextColumns:
         raise DataError(self.key, f"{self.path}, line {self.lines[row]}: {accepted}; got {text!r}")
 
     def rows(self, kept: Sequence[int]) -> "TextColumns":
-        """Return some of the rows."""
+        """Return the table with only some of its rows."""
         cells = {name: [texts[row] for row in kept] for name, texts in self.cells.items()}
         return TextColumns(self.path, self.key, [self.lines[row] for row in kept], cells)
 
@@ -89,15 +89,15 @@ def _number(text: str, least: float) -> float:
 
 
 def read_columns(path: Path, wanted: Sequence[str], key: str) -> TextColumns:
-    """Read the wanted columns of a table of separated values; it may be packed, as gzip packs.
+    """Read the wanted columns of a CSV table, which may be compressed by gzip, bzip2 or xz.
 
     Args:
         path: the file.
         wanted: the names that its header has to have.
-        key: that faults are at.
+        key: the key of the scenario, for errors.
 
     Raises:
-        DataError: it cannot be read, is no such table, or has no row.
+        DataError: the file cannot be read, is no such table, or has no row.
     """
     content = decompress(read_bytes(path, key, _TIMES), path, key, _TIMES)
     text = content.decode("utf-8-sig", "backslashreplace")
@@ -127,10 +127,10 @@ def read_columns(path: Path, wanted: Sequence[str], key: str) -> TextColumns:
 
 
 def _places(header: Sequence[str], wanted: Sequence[str], path: Path, key: str) -> list[int]:
-    """Return where the wanted columns are.
+    """Return the positions of the wanted columns.
 
     Raises:
-        DataError: one is not there; its first line is shown.
+        DataError: a column is missing; the text shows the header.
     """
     names = [name.strip() for name in header]
     missing = [name for name in wanted if name not in names]

@@ -1,4 +1,4 @@
-"""Radios: their blocks, which are the laws that they follow."""
+"""Radios: blocks of a scenario. Each block is its own law."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +50,7 @@ RADIO_KINDS: Registry[RadioLaw] = Registry(
 """The classes that read a radio's block."""
 
 AnyRadio = Given[Annotated[RadioLaw, OneOf(RADIO_KINDS)], RadioLaw | Block]
-"""A field that takes one of them, or the name of a preset."""
+"""A field for a radio, or the name of a preset."""
 
 __all__ = [
     "CELLULAR",

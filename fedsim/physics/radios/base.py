@@ -1,18 +1,18 @@
 """Base class of radios: block, law, and power while messages are in progress.
 
-Between two messages a radio is idle (`RadioLaw.resting`), or in a stage before that (`States`).
-While a message is in progress, from its first bit to its last, the radio is connected, and for a
-part of that time its bits are on the air: for as long as the radio's own rate requires, though the
-message may take longer because a link behind the radio is slow, or shared.
+Between two messages a radio is idle (`RadioLaw.resting`), or in an earlier stage (`States`). While
+a message is in progress, from its first bit to its last, the radio is connected. Its bits are on
+the air for a part of that time: as long as the radio's own rate requires. The message may take
+longer because a link behind the radio is slow or shared.
 
-A radio that states powers of its directions draws `send` or `receive` on the air, and connected
-power for the rest of the message: that of its first stage, such as a tail, or `base` where that is
-more; on the air it draws no less than that. Without such a stage it draws idle power while it
-waits. A radio that states energies per bit draws `base` all the time, which is its connected power
-(Huang et al., MobiSys 2012, equation 1), and its energy depends on bits, not on time on the air.
+A radio with powers per direction draws `send` or `receive` on the air, and connected power for the
+rest of the message. Connected power is that of its first stage, such as a tail, or `base` if that
+is more; on the air it draws no less than this. A radio without such a stage draws idle power while
+it waits. A radio with energies per bit draws `base` all the time, which is its connected power
+(Huang et al., MobiSys 2012, equation 1). Its energy depends on bits, not on time on the air.
 
-With both directions in progress, connected power is drawn once, and each direction adds its power
-on the air beyond that.
+With messages in both directions, connected power is drawn once. Each direction adds its power on
+the air above that.
 """
 
 from abc import abstractmethod
@@ -35,7 +35,9 @@ from fedsim.physics.signals import Signal
 
 
 def mean_power(on: float, off: float, time: float, cycle: float) -> float:
-    """Return the mean power of what is on for a time in each cycle, W; always on without a cycle.
+    """Return the mean power of a device that is on for `time` in each `cycle`, W.
+
+    Without a cycle (0) it is always on.
 
     >>> mean_power(100.0, 20.0, 1.0, 4.0), mean_power(100.0, 20.0, 1.0, 0.0)
     (40.0, 100.0)
@@ -44,15 +46,15 @@ def mean_power(on: float, off: float, time: float, cycle: float) -> float:
 
 
 def check_listening(radio: Spec, on: str, cycle: str) -> None:
-    """Check that a radio listens in each cycle for no longer than the cycle lasts.
+    """Check that a radio listens in each cycle no longer than the cycle lasts.
 
     Args:
         radio: the radio.
-        on: the name of the field with the time for which it listens.
-        cycle: the name of the field with the cycle, which is 0 if it listens always.
+        on: the name of the field with the listening time.
+        cycle: the name of the field with the cycle, which is 0 if the radio always listens.
 
     Raises:
-        ValidationError: it listens for longer than the cycle.
+        ValidationError: it listens longer than the cycle.
     """
     seen, most = getattr(radio, on), getattr(radio, cycle)
     if 0 < most < seen:
@@ -60,18 +62,18 @@ def check_listening(radio: Spec, on: str, cycle: str) -> None:
 
 
 class Draw(Spec):
-    """The power of a radio while it transfers, beyond its idle power.
+    """The power of a radio while it transfers, in addition to its idle power.
 
     P = base + send + receive + energy_up * up rate + energy_down * down rate: `base` applies while
-    a message is in progress, `send` and `receive` while bits are on the air in their direction, and
-    the rates are the present ones (1 mW per Mbit/s is 1 nJ per bit).
+    a message is in progress, and `send` and `receive` while bits are on the air in their direction.
+    The rates are the current ones (1 mW per Mbit/s is 1 nJ per bit).
 
     A message is on the air for its bits divided by the radio's own rate. If something else delays
-    it, such as a slow link behind the radio, the rest of its time is at connected power (see the
-    module's description). The two ways to describe a radio differ in the meaning of `base`. With
-    energies per bit it is the intercept of measured power over throughput, as in Huang et al.,
-    MobiSys 2012: the whole connected power at zero throughput. With `send` and `receive` it is
-    usually 0, since these are whole powers of states.
+    it, such as a slow link behind the radio, the radio draws connected power for the rest of its
+    time (see the module's description). A radio can be described in two ways, which differ in the
+    meaning of `base`. With energies per bit, `base` is the intercept of measured power over
+    throughput, as in Huang et al., MobiSys 2012: the whole connected power at zero throughput. With
+    `send` and `receive`, `base` is usually 0, since these are whole powers of states.
     """
 
     energy_up: JoulesPerBit = as_written("0 J/bit", "energy per bit sent")
@@ -82,12 +84,12 @@ class Draw(Spec):
 
 
 class Listening(Spec):
-    """The power of a radio between two messages, when it is idle.
+    """The power of an idle radio, between two messages.
 
-    It listens for a share of the time and sleeps otherwise: 100 % for a receiver that is always on,
-    little for one that polls or wakes at agreed times. Only the mean power is used,
-    `listening * listen + (1 - listening) * sleep`; the wait of a message until the radio listens is
-    part of `latency`.
+    The radio listens for a share of the time and sleeps otherwise: the share is 100 % for a
+    receiver that is always on, and small for one that polls or wakes at agreed times. Only the mean
+    power counts, `listening * listen + (1 - listening) * sleep`. The wait of a message until the
+    radio listens is part of `latency`.
     """
 
     listen: Watts = as_written("0 W", "power while it listens, between messages")
@@ -103,10 +105,10 @@ class Listening(Spec):
 
 
 class Connection(Spec):
-    """The states of a cellular radio beyond busy and idle.
+    """The states of a cellular radio besides busy and idle.
 
     Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks",
-    MobiSys 2012. An idle radio is promoted first, while bits wait. Then it is connected: while no
+    MobiSys 2012. An idle radio is first promoted, while bits wait. Then it is connected. While no
     bits are transferred it draws `tail_power`, and after `tail_time` without bits it is idle again.
     """
 
@@ -117,7 +119,7 @@ class Connection(Spec):
 
     @property
     def as_states(self) -> States:
-        """The tail, if any, and the idle stage."""
+        """The tail, and the idle stage after it."""
         idle = RadioStage(wake_time=self.promotion_time, wake_power=self.promotion_power)
         return States((RadioStage(self.tail_power, self.tail_time), idle))
 
@@ -134,8 +136,8 @@ Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 class RadioLaw(KindFirst):
     """A client's radio. A user-defined one is a subclass with its `kind` and its `rates`.
 
-    One that also inherits `Draw`, `Connection` or `Listening` has their keys and powers. All of
-    these powers are beyond `idle`.
+    A subclass that also inherits `Draw`, `Connection` or `Listening` has their keys and powers. All
+    of these powers are in addition to `idle`.
     """
 
     kind: str
@@ -152,11 +154,11 @@ class RadioLaw(KindFirst):
         """Return the rate laws of its two directions.
 
         Args:
-            signals: the signals of its `traces`, by the same keys.
+            signals: the signals of its `traces`, under the same keys.
         """
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that its rates are not constant, that it loses packets, or has to be waited for."""
+        """Yield that its rates vary, that it loses packets, or that messages wait for it."""
         if self.traces:
             yield "", Nature(varies=f"{self.kind} follows a trace")
         if self.loss.mean:
@@ -166,12 +168,12 @@ class RadioLaw(KindFirst):
         if not all(rate.continuous and rate.constant for rate in self.rates({})):
             yield "", Nature(varies=f"{self.kind} has no constant rate")
         elif self.states.stages[0].name and not self.latency:
-            # It may be woken as its bits begin to flow.
+            # Without latency, waking the radio and the first bit of a message would coincide.
             yield "", Nature(waits=f"{self.kind} has no latency")
 
     @property
     def traces(self) -> Mapping[str, Trace]:
-        """The traces that it follows, by their keys in the block."""
+        """The traces that its rates follow, by their keys in the block."""
         return {}
 
     @property
@@ -186,7 +188,7 @@ class RadioLaw(KindFirst):
 
     @property
     def cellular(self) -> bool:
-        """Whether it is one of LTE or 5G, whose cell's time others may take (`network.cell`)."""
+        """Whether it is an LTE or 5G radio, which may share a cell (`network.cell`)."""
         return False
 
     @property
@@ -196,14 +198,14 @@ class RadioLaw(KindFirst):
 
     @property
     def waiting(self) -> float:
-        """The mean power between messages beyond `idle`, W: 0 unless it inherits `Listening`."""
+        """The mean power between messages above `idle`, W: 0 unless it inherits `Listening`."""
         return self.mean if isinstance(self, Listening) else 0.0
 
     @property
     def resting(self) -> float:
-        """The power in the last stage, W, which the radio draws while the client is on.
+        """The power in the last stage, W, which the radio draws at least while the client is on.
 
-        The power of any other stage is at least this.
+        All other stages draw this power or more.
         """
         return self.idle + self.waiting
 
@@ -224,7 +226,7 @@ class RadioLaw(KindFirst):
 
 
 class PacketRadio(RadioLaw):
-    """A radio whose transport frames packets."""
+    """A radio whose transport divides messages into packets with headers."""
 
     framing: Bytes = as_written("0 B", "header bytes of the transport in every packet")
     packet: Bytes = as_written("1500 B", "the largest packet, framing included")
@@ -245,18 +247,18 @@ class PacketRadio(RadioLaw):
         return self
 
 
-# The powers of a radio, of which each is a number, or an array where its figures are arrays.
+# The powers of a radio. Each is a number, or an array where the figures of a radio are arrays.
 
 
 class RadioPowers(NamedTuple):
-    """The powers of one kind of radio, beyond idle power.
+    """The powers of one kind of radio, in addition to idle power.
 
     Pairs are (down, up).
 
     Attributes:
         held: while a message is in progress in either direction, W.
-        per_bit: the energy of a bit, J/bit.
-        on_air: while bits are on the air, beyond `held`, W.
+        per_bit: the energy per bit, J/bit.
+        on_air: while bits are on the air, in addition to `held`, W.
     """
 
     held: float
@@ -265,7 +267,7 @@ class RadioPowers(NamedTuple):
 
 
 def awake_power(law: RadioLaw) -> float:
-    """Return what a radio that never rests draws beyond its power at rest, W: its first stage's."""
+    """Return the power of the first stage above that at rest, W; 0 if the radio has no stages."""
     power: float = choose(law.states.stateful, law.states.stages[0].power, 0.0)
     return power
 
@@ -281,8 +283,10 @@ def powers_of(law: RadioLaw) -> RadioPowers:
     """
     draw, rest = law.draw, law.waiting
     per_bit = draw.energy_down, draw.energy_up
+    # The power at rest is charged at all times, so only what exceeds it is added here.
     base = larger(draw.base - rest, 0.0)
     by_state = (draw.send > 0) | (draw.receive > 0)
+    # A radio with powers by state stays in its first stage while a message is in progress.
     held = choose(by_state, larger(base, awake_power(law)), base)
     down, up = (
         choose(by_state, larger(draw.base + own - rest - held, 0.0), 0.0)

@@ -1,15 +1,15 @@
 """LTE and 5G with the states of their connection: inactivity, short and long DRX, inactive, idle.
 
-After its last bit a device listens for a moment (`inactivity`), then only at the start of every
-`short_cycle` for `short_time`, and then of every `long_cycle` (connected discontinuous reception,
-C-DRX), until the network releases it, `connected` after that bit. In 5G a network may suspend the
-connection instead: RRC inactive for `inactive`, in which the device is paged as in idle, and
-resumes faster. In the end it is idle, and paged every `paging_cycle`. These are the states of
-Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks",
-MobiSys 2012, section 2, and of 3GPP TS 36.321, section 5.7, and TS 38.331, section 4.2.
+After its last bit a device listens for a while (`inactivity`). Then it listens only at the start of
+every `short_cycle`, for `short_time`, and after that of every `long_cycle` (connected discontinuous
+reception, C-DRX). The network releases it `connected` after the last bit. In 5G a network may
+suspend the connection instead: the device is in RRC inactive for `inactive`, where it is paged as
+in idle, and resumes faster. Finally it is idle, and paged every `paging_cycle`. These are the
+states of Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE
+Networks", MobiSys 2012, section 2, and of 3GPP TS 36.321, section 5.7, and TS 38.331, section 4.2.
 
-A message up wakes the radio at once; a message down waits in the network for the next time that the
-device listens. What is periodic is charged at its mean power.
+A message up wakes the radio at once. A message down waits in the network until the device listens.
+Periodic listening is charged as its mean power.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ from fedsim.physics.signals import Signal
 class StagedRadio(Presettable, PacketRadio):
     """An LTE or 5G radio: linear power, and the stages inactivity, C-DRX, RRC inactive and idle.
 
-    While bits flow it draws `base + energy_up * up + energy_down * down`. A state's power is all
-    that the radio draws in it, and never less than what it draws idle on average.
+    While bits flow it draws `base + energy_up * up + energy_down * down`. The power of a state is
+    the whole power of the radio in it, and never less than its mean idle power.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = CELLULAR
@@ -78,12 +78,13 @@ class StagedRadio(Presettable, PacketRadio):
 
     @property
     def cellular(self) -> bool:
-        """True: it is one of LTE or 5G."""
+        """True."""
         return True
 
     @property
     def states(self) -> States:
-        """Inactivity, short and long DRX, RRC inactive, as far as there are such, and idle."""
+        """Inactivity; short DRX, long DRX and RRC inactive if they last for some time; idle."""
+        # The connection may be released before the inactivity timer or short DRX ends.
         listens = min(self.inactivity, self.connected)
         short = min(self.short_time, self.connected - listens)
         long = self.connected - listens - short
@@ -104,27 +105,28 @@ class StagedRadio(Presettable, PacketRadio):
                 )
             )
         waking = (self.promotion_time, self._beyond(self.promotion_power))
+        # Powers are relative to `resting`, the mean power of this last stage.
         return States((*stages, RadioStage(0.0, inf, self.paging_cycle, *waking)))
 
     @property
     def resting(self) -> float:
-        """The mean power of idle with its paging, W."""
+        """The mean power of idle, with its paging, W."""
         return mean_power(self.paging, self.idle, self.paging_on, self.paging_cycle)
 
     @property
     def draw(self) -> Draw:
-        """The power while bits flow, beyond the power at rest."""
+        """The power while bits flow, in addition to the power at rest."""
         powers = {"base": self._beyond(self.base)}
         bits = {"energy_up": self.energy_up, "energy_down": self.energy_down}
         return NO_DRAW.model_copy(update={**powers, **bits})
 
     @property
     def traces(self) -> Mapping[str, Trace]:
-        """The traces that it follows, by their keys in the block."""
+        """The traces that its rates follow, by their keys in the block."""
         return traces_of(self.up_trace, self.down_trace)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the two rates, or what takes their places."""
+        """Return the two rates, or the traces that replace them."""
         return rate_laws(self.up, self.down, signals)
 
     def _beyond(self, power: float) -> float:

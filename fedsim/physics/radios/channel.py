@@ -1,7 +1,8 @@
-"""Channels: packets, and what those of one direction of one client's radio meet on their way.
+"""Channels: the packets, the rate and the losses of one direction of a client's radio.
 
-A channel is one law for both forms of a round: a lane, which is one, asks it as the bits of a
-message begin to flow; in arrays it is asked for one message of each client in turn.
+A channel is one law for both ways of simulating a round. Event by event, a lane (which is a
+channel) calls it when the bits of a message begin to flow. In arrays, it is called for one message
+of each client in turn.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ Whole = TypeVar("Whole", int, NDArray[np.int64])
 
 
 def packet_count(message: Whole, overhead: Whole, packet: Whole) -> Whole:
-    """Return the number of packets of a message, or of each of many.
+    """Return the number of packets of a message, or of each of several messages.
 
     Example:
         >>> packet_count(8 * 1441, 60, 1500)
@@ -77,7 +78,7 @@ class Framing:
 
     def bits(self, message: int) -> int:
         """Return the bits of headers of a message, given in bits."""
-        # `header_bits` in one expression: this is asked for every message.
+        # `header_bits` in one expression, since this is called for every message.
         return 8 * self.overhead * -(-message // (8 * (self.packet - self.overhead)))
 
 
@@ -88,10 +89,10 @@ def framing(overhead: int, packet: int) -> Framing:
 
 
 NONE = Framing(0, 1500)
-"""Packets of Ethernet's length without headers."""
+"""Packets of Ethernet's length, without headers."""
 
 
-# What a message meets on its way.
+# How a message is sent.
 
 
 class Transmission(NamedTuple):
@@ -99,7 +100,7 @@ class Transmission(NamedTuple):
 
     Attributes:
         terms: the terms of the message.
-        again: the number of bits that are sent again, since packets were lost.
+        again: the number of bits that are retransmitted, since packets were lost.
         lost: whether a packet is lost for good, so that the message does not arrive.
     """
 
@@ -109,7 +110,7 @@ class Transmission(NamedTuple):
 
 
 def steady_end(begin: float, bits: float, rate: float) -> float:
-    """Return when bits have passed at a constant rate, s.
+    """Return the time at which bits have passed at a constant rate, s.
 
     >>> steady_end(2.0, 10.0, 5.0), steady_end(2.0, 0.0, 0.0)
     (4.0, 2.0)
@@ -122,16 +123,20 @@ class Channel:
 
     Args:
         rate: the rate law.
-        carrier: the client's own, of that law.
+        carrier: the client's own carrier under this law.
         process: the losses; None for none.
         packets: the division of messages into packets.
         tries: the largest number of transmissions of a packet; None for no limit.
         factor: the share of the radio's rate that the network model leaves.
 
     Attributes:
-        cap: the rate of every message where it is always the same, else None.
-        signal: what the rate follows while bits flow; None where it stays.
-        carrier, process, packets, tries, factor: see the arguments.
+        cap: the rate of every message if it is constant, bit/s; otherwise None.
+        signal: the signal that the rate follows while bits flow; None for a constant rate.
+        carrier: see the arguments.
+        process: see the arguments.
+        packets: see the arguments.
+        tries: see the arguments.
+        factor: see the arguments.
     """
 
     __slots__ = ("_terms", "cap", "carrier", "factor", "packets", "process", "signal", "tries")
@@ -154,12 +159,13 @@ class Channel:
         self.signal: Signal | None = (
             rate.signal if factor == 1.0 else rate.with_factor(factor).signal
         )
-        # By its contract, a law that is constant and continuous has these terms for every message.
+        # By its contract, a law that is constant and continuous has the same terms for every
+        # message.
         constant = self.cap is not None and rate.continuous
         self._terms = Terms(self.cap or 0.0) if constant else None
 
     def send(self, bits: int, framing: int, number: int) -> Transmission:
-        """Return how a message is sent whose bits begin to flow; the channel's next one.
+        """Return how the next message of the channel is sent, when its bits begin to flow.
 
         Args:
             bits: the bits of the message, its header included.
@@ -170,7 +176,7 @@ class Channel:
         # A message without a bit cannot be lost.
         if self.process is not None and (packets := self.packets.packets(bits)):
             outcome = repeat(self.process, packets, self.tries)
-            # Which of its packets were repeated is not drawn: they count with the mean size.
+            # Which of the packets were repeated is not drawn; each counts with the mean size.
             again = -(-(bits + framing) * outcome.repeated // packets)
             lost = outcome.lost > 0
         return Transmission(
@@ -178,16 +184,16 @@ class Channel:
         )
 
     def airtime(self, terms: Terms) -> float:
-        """Return how long a bit is on the air on these terms, s."""
+        """Return the time of a bit on the air under these terms, s."""
         cap = terms.cap * self.factor
         return terms.share / cap if cap else 0.0
 
     def end(self, begin: float, bits: float, cap: float) -> float:
-        """Return when the last bit has passed where nothing but the radio limits it, s.
+        """Return the time at which the last bit has passed if only the radio limits it, s.
 
         Args:
-            begin: when the first one begins to flow, s.
-            bits: how many.
+            begin: the time at which the first bit begins to flow, s.
+            bits: the number of bits.
             cap: the cap in the message's terms, bit/s.
         """
         if self.signal is not None:

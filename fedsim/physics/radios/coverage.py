@@ -2,8 +2,8 @@
 
 - Open-loop power control: 3GPP TS 36.213, section 5.1.1.1 (LTE) and 16.2.1.1.1 (NB-IoT, where a
   device that repeats more than twice sends at its maximum, 23 dBm).
-- Coverage levels: 3GPP TR 45.820 designs NB-IoT for coupling losses of up to 144 dB, as GPRS has
-  it, 154 dB and 164 dB. Repetitions up are 1, 2, 4, ... 128: TS 36.213, table 16.5.1.1-3.
+- Coverage levels: 3GPP TR 45.820 designs NB-IoT for coupling losses of up to 144 dB (that of GPRS),
+  154 dB and 164 dB. Uplink repetitions are 1, 2, 4, ... 128: TS 36.213, table 16.5.1.1-3.
 - The amplifier's efficiency of 45 %: TR 45.820, section 5.4.
 """
 
@@ -17,29 +17,29 @@ from fedsim.core.blocks.quantities import Level, PathLossOrNone, Share
 from fedsim.core.blocks.spec import Spec, as_written
 
 MOST_POWER = 23.0
-"""The maximum of a device of power class 3, dBm."""
+"""The maximum power of a device of power class 3, dBm."""
 
 LEVELS = {"ce0": 144.0, "ce1": 154.0, "ce2": 164.0}
 """The largest coupling loss of each coverage level, dB."""
 
 MOST_REPETITIONS = 128
-_CONTROLLED = 2  # beyond so many repetitions there is no power control
+_CONTROLLED = 2  # with more repetitions there is no power control
 
 
 def open_loop(
     target: float, share: float, loss: float, blocks: float = 1.0, most: float = MOST_POWER
 ) -> float:
-    """Return the power that a device sends with, dBm: min(Pmax, P0 + alpha PL + 10 log10 M).
+    """Return the transmit power of a device, dBm: min(Pmax, P0 + alpha PL + 10 log10 M).
 
     >>> open_loop(-105.0, 1.0, 100.0), open_loop(-105.0, 1.0, 140.0)
     (-5.0, 23.0)
 
     Args:
-        target: P0, what the cell wants to receive in a resource block, dBm.
-        share: alpha, how much of the loss is made up for.
-        loss: PL, dB.
+        target: P0, the power per resource block that the cell aims to receive, dBm.
+        share: alpha, the share of the path loss that is compensated.
+        loss: PL, the path loss, dB.
         blocks: M, the number of resource blocks.
-        most: Pmax, dBm.
+        most: Pmax, the largest power, dBm.
     """
     return min(most, target + share * loss + 10 * log10(blocks))
 
@@ -47,7 +47,7 @@ def open_loop(
 def supply_watts(
     full: float, radiated: float, efficiency: float, most: float = MOST_POWER
 ) -> float:
-    """Return what a radio draws while it sends, W, with an amplifier that follows its power.
+    """Return the power that a radio draws while it sends, W; the amplifier's part varies.
 
     >>> round(supply_watts(0.792, 23.0, 0.45), 3), round(supply_watts(0.792, 10.0, 0.45), 3)
     (0.792, 0.371)
@@ -77,9 +77,9 @@ class PowerControl(Spec):
 
 
 class Coverage(Spec):
-    """Where an NB-IoT module is: how often all is repeated there, and with which power it sends.
+    """The coverage of an NB-IoT module, which sets its repetitions and its transmit power.
 
-    Every doubling of the repetitions makes up for 10 log10 2 = 3.01 dB beyond the 144 dB of level
+    Every doubling of the repetitions compensates 10 log10 2 = 3.01 dB beyond the 144 dB of level
     CE0.
     """
 
@@ -105,13 +105,14 @@ class Coverage(Spec):
 
     @property
     def repetitions(self) -> int:
-        """How often all is sent: the least power of two that makes up for the loss."""
+        """The number of repetitions: the lowest power of two that compensates the loss."""
         beyond = max(self.loss - LEVELS["ce0"], 0.0)
+        # The small term keeps rounding from doubling the repetitions at an exact power of two.
         return min(int(2 ** ceil(log2(10 ** (beyond / 10)) - 1e-9)), MOST_REPETITIONS)
 
     @property
     def power(self) -> float:
-        """What the module radiates, dBm."""
+        """The radiated power, dBm."""
         if self.repetitions > _CONTROLLED:
             return MOST_POWER
         return open_loop(self.target, self.compensation, self.loss)

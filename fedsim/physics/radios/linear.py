@@ -1,4 +1,4 @@
-"""Radios of constant rate or of a trace, with linear power and the states of a cellular one."""
+"""Radios with a constant or traced rate, linear power, and the states of a cellular radio."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -25,11 +25,11 @@ from fedsim.physics.signals import Signal
 class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
     """A client's radio: linear power, `base + energy_up * up + energy_down * down`.
 
-    Here up and down are the rates of the moment, so that a bit costs the same at any rate
-    and time costs `base`, the power of being connected and awake at no throughput. A radio of
-    constant state powers has `send` and `receive` instead, which it draws while bits are on the
-    air. Before the first byte after a pause it is promoted; after the last one it has a tail, and
-    then it rests: it listens for a share of the time, and sleeps.
+    Here up and down are the current rates. So a bit costs the same energy at any rate, and time
+    costs `base`, the power of being connected at zero throughput. A radio with constant powers of
+    states has `send` and `receive` instead, which it draws while bits are on the air. Before the
+    first byte after a pause the radio is promoted. After the last byte it has a tail. Then it
+    rests: it listens for a share of the time, and sleeps.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = RADIOS
@@ -44,31 +44,31 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
 
     @property
     def cellular(self) -> bool:
-        """Whether its preset is one of LTE or 5G."""
+        """Whether its preset is an LTE or 5G radio."""
         return self.kind.startswith(("lte", "5g"))
 
     @property
     def traces(self) -> Mapping[str, Trace]:
-        """The traces that it follows, by their keys in the block."""
+        """The traces that its rates follow, by their keys in the block."""
         return traces_of(self.up_trace, self.down_trace)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the two rates, or what takes their places."""
+        """Return the two rates, or the traces that replace them."""
         return rate_laws(self.up, self.down, signals)
 
 
 def traces_of(up_trace: Trace | None, down_trace: Trace | None) -> Mapping[str, Trace]:
-    """Return the traces of a radio by their keys in its block, of those that it has."""
+    """Return the traces of a radio by their keys in its block."""
     both = {"up_trace": up_trace, "down_trace": down_trace}
     return {key: trace for key, trace in both.items() if trace is not None}
 
 
 def rate_laws(up: float, down: float, signals: Mapping[str, Signal]) -> Rates:
-    """Return the laws of both directions: constant rates, or the traces in their places.
+    """Return the laws of both directions: constant rates, or the traces that replace them.
 
     Args:
-        up: bit/s.
-        down: bit/s.
+        up: the rate up, bit/s.
+        down: the rate down, bit/s.
         signals: the signals of the traces, by their keys in the block.
     """
     return Rates(_law(up, signals.get("up_trace")), _law(down, signals.get("down_trace")))
@@ -78,7 +78,7 @@ def _law(rate: float, signal: Signal | None) -> RateLaw:
     return ConstantRate(rate) if signal is None else Traced(signal)
 
 
-# The first-order radio: energy per bit by the distance.
+# The first-order radio, whose energy per bit depends on the distance.
 
 
 class FirstOrderRadio(Listening, PacketRadio):
@@ -104,10 +104,10 @@ class FirstOrderRadio(Listening, PacketRadio):
 
     @property
     def draw(self) -> Draw:
-        """The energy of a bit that is sent and of one that is received."""
+        """The energy per bit sent and per bit received."""
         sent = self.electronics + self.amplifier * self.distance * self.distance
         return NO_DRAW.model_copy(update={"energy_up": sent, "energy_down": self.electronics})
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the two rates."""
+        """Return the two constant rates."""
         return Rates(ConstantRate(self.up), ConstantRate(self.down))

@@ -1,4 +1,4 @@
-"""LoRa: time on air, frames, and the silence that a duty cycle asks for."""
+"""LoRa: time on air, frames, and the silence that a duty cycle requires."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,21 +24,21 @@ EU868_PAYLOAD = {7: 222, 8: 222, 9: 115, 10: 51, 11: 51, 12: 51}
 EU863-870, repeater compatible."""
 
 _SYNCHRONISATION = 4.25
-"""Symbols between the programmed preamble and the header."""
+"""The number of symbols between the programmed preamble and the header."""
 
 _LONG_SYMBOL = 16e-3
-"""Symbols of this length or longer are sent at the low data rate, s."""
+"""Symbols this long or longer use the low data rate optimisation, s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a message takes.
+    """The times that a message takes.
 
     Attributes:
         elapsed: from its first bit to its last, with the silences between its frames, s.
         on_air: the time on air of its frames, s.
-        rest: the silence that the sender owes after the last frame, s.
-        framing_bits: what the frames add to the message.
+        rest: the silence that the sender has to keep after the last frame, s.
+        framing_bits: the bits that the frames add to the message.
     """
 
     elapsed: float
@@ -49,10 +49,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class LoRa(RateLaw):
-    """A LoRa modem that cuts messages into frames and keeps to a duty cycle.
+    """A LoRa modem, which divides messages into frames and keeps a duty cycle.
 
-    Time on air is from Semtech's AN1200.13, "LoRa Modem Designer's Guide", 2013; the limit
-    of 1 % is ETSI EN 300 220 for most of the band of 868 MHz.
+    Time on air follows Semtech's AN1200.13, "LoRa Modem Designer's Guide", 2013. The limit of 1 %
+    is that of ETSI EN 300 220 for most of the band of 868 MHz.
 
     >>> round(LoRa().airtime(222 + 13), 3), round(LoRa(spreading=12).airtime(51 + 13), 2)
     (0.369, 2.79)
@@ -61,12 +61,12 @@ class LoRa(RateLaw):
         spreading: SF, the spreading factor, 6 to 12.
         bandwidth: BW, Hz.
         coding: CR, 1 to 4 for code rates of 4/5 to 4/8.
-        preamble: n_pre, symbols.
+        preamble: n_pre, the number of symbols of the preamble.
         crc: whether frames end with a checksum.
-        explicit_header: whether frames begin with a header of the modem's own.
-        mac: bytes of each frame that are not the message's.
+        explicit_header: whether frames begin with a header of the modem.
+        mac: the bytes of each frame that do not belong to the message.
         payload: the most bytes of a message in a frame; None for `EU868_PAYLOAD`.
-        duty: the largest share of time on air.
+        duty: the duty cycle: the largest share of time on air.
 
     Raises:
         ValueError: a parameter is outside its range.
@@ -102,7 +102,7 @@ class LoRa(RateLaw):
 
     @property
     def symbol(self) -> float:
-        """T_s = 2^SF / BW, s."""
+        """The length of a symbol, T_s = 2^SF / BW, s."""
         return float(2**self.spreading) / self.bandwidth
 
     @property
@@ -112,19 +112,22 @@ class LoRa(RateLaw):
 
     @property
     def bits_per_symbol(self) -> int:
-        """SF - 2 DE: with DE = 1, two bits of a long symbol are given up for robustness."""
+        """SF - 2 DE: with DE = 1, a long symbol carries two bits less, for robustness."""
         return self.spreading - 2 * (self.symbol >= _LONG_SYMBOL)
 
     @property
     def peak(self) -> float:
-        """The modem's bit rate, bit/s: no frame is faster, for its preamble and header."""
+        """The modem's bit rate, bit/s.
+
+        Every frame is slower, because of its preamble and header.
+        """
         return self.bits_per_symbol * 4 / (4 + self.coding) / self.symbol
 
     def airtime(self, size: int) -> float:
         """Return the time on air of a frame, s.
 
         Args:
-            size: PL, bytes of the frame, with those of the MAC.
+            size: PL, the bytes of the frame, with those of the MAC.
         """
         coded = 8 * size - 4 * self.spreading + 28 + 16 * self.crc - 20 * (not self.explicit_header)
         blocks = max(ceil(coded / (4 * self.bits_per_symbol)), 0)
@@ -132,14 +135,14 @@ class LoRa(RateLaw):
         return symbols * self.symbol
 
     def frames(self, bits: int) -> int:
-        """Return how many frames a message of so many bits is cut into; none for no bits."""
+        """Return the number of frames of a message of `bits` bits; 0 for no bits."""
         return -(-bits // (8 * self.frame_payload))
 
     def span(self, bits: int) -> Span:
-        """Return what a message of so many bits takes.
+        """Return the times of a message of `bits` bits.
 
-        After a frame of length T the sender is silent for T (1/duty - 1). All frames but the
-        last are full.
+        After a frame of length T the sender is silent for T (1/duty - 1). All frames but the last
+        one are full.
         """
         frames = self.frames(bits)
         if not frames:
@@ -147,6 +150,8 @@ class LoRa(RateLaw):
         last_payload = -(-bits // 8) - (frames - 1) * self.frame_payload
         full = (frames - 1) * self.airtime(self.mac + self.frame_payload)
         last = self.airtime(self.mac + last_payload)
+        # Each full frame is followed by silence until its airtime is the share `duty` of the time.
+        # The silence after the last frame is not part of the message's time.
         return Span(
             elapsed=full / self.duty + last,
             on_air=full + last,
@@ -156,21 +161,21 @@ class LoRa(RateLaw):
 
     @property
     def continuous(self) -> bool:
-        """No: there are silences between frames."""
+        """False: there are silences between frames."""
         return False
 
     def seconds(self, bits: int, framed: int) -> float:
-        """Return how long a message takes, with the silence after it, s."""
+        """Return the duration of a message, with the silence after it, s."""
         span = self.span(bits)
         return span.elapsed + span.rest
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> "Frames":
-        """Return a carrier: nothing is drawn."""
+        """Return a carrier; it draws no random numbers."""
         return Frames(self)
 
 
 class Frames:
-    """Frames on the air, with silences between them where a duty cycle binds."""
+    """The carrier of a modem: frames on the air, with silences for the duty cycle between them."""
 
     __slots__ = ("_law",)
 
@@ -182,28 +187,29 @@ class Frames:
         if not bits:
             return Terms(inf)
         span = self._law.span(bits)
+        # The rate is the mean over frames and the silences between them.
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 
 
 _CLASSES = {
-    "a": {"latency": "0 s", "listening": "0 %"},  # its windows are simulated one by one
+    "a": {"latency": "0 s", "listening": "0 %"},  # its receive windows are simulated one by one
     "b": {"latency": "1 s", "listening": "3 %"},  # as in the presets
     "c": {"latency": "0 s", "listening": "100 %"},
 }
-"""What each class of LoRaWAN sets, in the notation of a file."""
+"""The keys that each class of LoRaWAN sets, in the notation of a scenario."""
 
 
 class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
-    """A LoRa modem: every frame takes its time on air, and then keeps the duty cycle.
+    """A LoRa modem: every frame takes its time on air, and then a silence for the duty cycle.
 
-    Semtech, SX1276 data sheet, section 4.1.1.7. A message is cut into frames of the largest
-    payload that EU868 allows at its spreading factor, each with 13 bytes of MAC. In the silences
-    between its frames, and between messages, it rests.
+    Powers follow Semtech, SX1276 data sheet, section 4.1.1.7. A message is divided into frames with
+    the largest payload that EU868 allows at the spreading factor, each with 13 bytes of MAC. In the
+    silences between its frames, and between messages, the radio rests.
 
-    The server may speak to it at any time, so the presets are LoRaWAN's class B, whose receiver
-    opens for a moment about once a second: `listening` is the share of that, and `latency` the wait
-    for it. Class C listens all the time (`listening` 100 %), and no message waits for it (`latency`
-    0 s). Frames collide, and class A sleeps outside its windows, under `network.lora`.
+    The server may send at any time, so the presets are LoRaWAN's class B. Its receiver opens for a
+    moment about once a second: `listening` is the share of this time, and `latency` the wait for
+    it. Class C listens all the time (`listening` 100 %), and no message has to wait (`latency` 0
+    s). Under `network.lora` frames collide, and class A sleeps outside its windows.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = LORA
@@ -223,33 +229,34 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
 
     @classmethod
     def implied(cls, block: Mapping[str, object]) -> Mapping[str, object]:
-        """Return what the class of the device sets."""
+        """Return the keys that the class of the device sets."""
         device = block.get("lorawan")
         if isinstance(device, EndDevice):
             return _CLASSES[device.device_class]
         if isinstance(device, Mapping):
             return _CLASSES.get(str(device.get("device_class", "a")), {})
-        return {"lorawan": None}  # radios without it are written as before there was any
+        return {"lorawan": None}  # omitted from files, so that older scenarios keep their bytes
 
     @property
     def end_device(self) -> EndDevice:
-        """What it is to a gateway; class B where none is given, as its listening is."""
+        """Its properties at a gateway; class B by default, which is how it listens."""
         return self.lorawan or EndDevice(device_class="b")
 
     @property
     def waiting(self) -> float:
-        """The mean power between messages beyond `idle`, W: class A sleeps then."""
+        """The mean power between messages above `idle`, W; a device of class A sleeps then."""
         asleep = self.lorawan is not None and self.lorawan.device_class == "a"
         return self.sleep if asleep else super().waiting
 
     def window_wait(self, bits: int, second_delay: float) -> float:
-        """Return how long a message to a device of class A waits for windows at most, s.
+        """Return the longest wait of a message for the windows of a class A device, s.
 
-        Every frame is an answer to a frame of the device, and its duty cycle keeps those apart.
+        A frame down is sent in answer to a frame of the device, whose duty cycle keeps its frames
+        apart.
 
         Args:
             bits: the bits of the message.
-            second_delay: from the end of a frame up to the second window, s.
+            second_delay: the time from the end of a frame up to the second window, s.
         """
         if self.end_device.device_class != "a":
             return 0.0
@@ -258,25 +265,25 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
 
     @property
     def law(self) -> LoRa:
-        """The modem, of either direction."""
+        """The modem, for either direction."""
         return LoRa(
             spreading=self.spreading, bandwidth=self.bandwidth, coding=self.coding, duty=self.duty
         )
 
     def law_at(self, spreading: int) -> LoRa:
-        """Return the modem at another spreading factor; its frames have the same payload."""
+        """Return the modem at another spreading factor; its frames keep their payload."""
         return replace(self.law, spreading=spreading, payload=self.law.frame_payload)
 
     @property
     def draw(self) -> Draw:
-        """What its states draw."""
+        """The powers of sending and receiving."""
         return NO_DRAW.model_copy(update={"send": self.send, "receive": self.receive})
 
     @property
     def packaging(self) -> Framing:
-        """Its frames."""
+        """The division of messages into frames."""
         return Framing(self.law.mac, self.law.mac + self.law.frame_payload)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the modem both ways."""
+        """Return the modem as the law of both directions."""
         return Rates(self.law, self.law)

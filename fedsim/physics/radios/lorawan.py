@@ -1,7 +1,7 @@
 """LoRaWAN: end devices, the gateway that they share, and adaptive data rate (ADR).
 
-A scenario with `network.lora` has one gateway for all LoRa radios of its fleet, whose frames may
-collide, as `fedsim.addons.lorawan` simulates it. Sources:
+A scenario with `network.lora` has one gateway for all LoRa radios of its fleet. Their frames may
+collide; `fedsim.addons.lorawan` simulates this. Sources:
 
 - Windows, bands and duty cycles: LoRa Alliance, LoRaWAN L2 1.0.4 (TS001) and Regional Parameters
   RP002-1.0.3, EU863-870; ETSI EN 300 220-2.
@@ -35,7 +35,7 @@ from fedsim.core.blocks.quantities import (
 from fedsim.core.blocks.spec import Spec, as_written
 
 REQUIRED_SNR = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
-"""The lowest signal-to-noise ratio that is demodulated, dB, by spreading factor."""
+"""The lowest signal-to-noise ratio that can be demodulated, dB, by spreading factor."""
 
 LEAST_POWER = 2.0
 """The lowest power that ADR sets, dBm."""
@@ -44,11 +44,11 @@ STEP = 3.0
 """The step of ADR's algorithm, dB."""
 
 FASTEST = 7
-"""The spreading factor that ADR ends at."""
+"""The lowest spreading factor that ADR sets."""
 
 
 def dbm(watts: float) -> float:
-    """Return a power in decibels over a milliwatt.
+    """Return a power in W as decibels relative to a milliwatt.
 
     >>> round(dbm(0.025), 2)
     13.98
@@ -57,15 +57,15 @@ def dbm(watts: float) -> float:
 
 
 def noise_dbm(bandwidth: float, figure: float) -> float:
-    """Return a receiver's noise in a bandwidth, dBm: -174 dBm/Hz and its noise figure, dB."""
+    """Return a receiver's noise in a bandwidth, dBm: -174 dBm/Hz plus its noise figure, dB."""
     return -174.0 + 10 * log10(bandwidth) + figure
 
 
 def supply_current(power: float) -> float:
-    """Return what a modem draws while it radiates a power, in dBm, as far as ratios matter, mA.
+    """Return the current of a modem that radiates a power in dBm, mA; only ratios matter.
 
-    A line through Semtech's figures of the SX1276 (data sheet, table 10, output RFO): 20 mA at
-    7 dBm, 29 mA at 13 dBm.
+    It is a line through Semtech's figures for the SX1276 (data sheet, table 10, output RFO): 20 mA
+    at 7 dBm, 29 mA at 13 dBm.
     """
     return 9.5 + 1.5 * max(power, LEAST_POWER)
 
@@ -73,18 +73,20 @@ def supply_current(power: float) -> float:
 def adapt(
     spreading: int, power: float, snr: float, margin: float, most: float
 ) -> tuple[int, float]:
-    """Return the spreading factor and the power, dBm, that ADR gives a device.
+    """Return the spreading factor and the power, dBm, that ADR sets for a device.
 
     >>> adapt(12, 14.0, snr=-4.0, margin=10.0, most=14.0), adapt(7, 14.0, 9.0, 10.0, 14.0)
     ((10, 14.0), (7, 8.0))
 
     Args:
-        spreading: the present factor.
-        power: the present power, dBm.
-        snr: the best signal-to-noise ratio of the frames so far, dB.
-        margin: what is kept in reserve, dB.
+        spreading: the current spreading factor.
+        power: the current power, dBm.
+        snr: the highest signal-to-noise ratio of the frames so far, dB.
+        margin: the reserve to keep, dB.
         most: the highest power, dBm.
     """
+    # Each step first lowers the spreading factor, which saves airtime, and then the power. Negative
+    # steps only raise the power.
     steps = floor((snr - REQUIRED_SNR[spreading] - margin) / STEP)
     while steps > 0 and spreading > FASTEST:
         spreading, steps = spreading - 1, steps - 1
@@ -96,7 +98,7 @@ def adapt(
 
 
 class EndDevice(Spec):
-    """What a LoRa radio is to the gateway of `network.lora`."""
+    """The properties of a LoRa radio at the gateway of `network.lora`."""
 
     device_class: Literal["a", "b", "c"] = Field(
         default="a",
@@ -121,15 +123,16 @@ class EndDevice(Spec):
 
     @property
     def signal(self) -> float:
-        """The power that the gateway receives on average, dBm."""
+        """The mean power that the gateway receives from the device, dBm."""
         return dbm(self.power) - self.path_loss
 
 
 class LoRaGateway(Spec):
     """The gateway of a fleet's LoRa radios, and the air that they share (ALOHA).
 
-    Two frames that overlap in time, in one channel, with one spreading factor, are both lost,
-    unless one is stronger than the other by `capture`. While the gateway sends it receives nothing.
+    Two frames that overlap in time, with the same channel and spreading factor, are both lost,
+    unless one is stronger than the other by `capture`. While the gateway sends, it receives
+    nothing.
     """
 
     channels: int = Field(
@@ -181,23 +184,23 @@ class LoRaGateway(Spec):
     adr_margin: Decibels = as_written("10 dB", "margin that ADR keeps")
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it is."""
+        """Yield that frames collide and wait for windows."""
         yield "", self.nature
 
     @property
     def nature(self) -> Nature:
-        """Frames meet at the gateway."""
+        """The nature of the gateway: frames collide and wait for windows."""
         return Nature(
             shares="frames of LoRa radios collide", waits="frames of LoRa radios wait for windows"
         )
 
     @property
     def second_delay(self) -> float:
-        """From the end of a frame up to RX2, s."""
+        """The time from the end of a frame up to RX2, s."""
         return self.delay + 1.0
 
     def window_delay(self, number: int) -> float:
-        """Return how long after the end of a frame up its first or second window begins, s."""
+        """Return the time from the end of a frame up to its first or second window, s."""
         return self.delay if number == 1 else self.second_delay
 
     @model_validator(mode="after")

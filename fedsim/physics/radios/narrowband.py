@@ -1,22 +1,22 @@
 """NB-IoT: connected, connected DRX, paged in idle, and asleep in PSM.
 
-After its last bit a device listens for a moment (`listen`), then only at the start of every
-`drx_cycle` (C-DRX), and is released `connected` after that bit. Idle, it is paged every
-`paging_cycle` (DRX, or eDRX where that is long), for ever or, where there is a `tau`, for
-`paged` (T3324). Then it sleeps in PSM, out of which it comes every `tau` (T3412) to tell where
-it is. These are the states of Andres-Maldonado, Lauridsen, Ameigeiras, Lopez-Soler, "Analytical
-Modeling and Experimental Validation of NB-IoT Device Energy Consumption", IEEE IoT Journal 6(3),
-2019, doi 10.1109/JIOT.2019.2904802, and of Sorensen et al., "Modelling and Experimental
-Validation for Battery Lifetime Estimation in NB-IoT and LTE-M", IEEE IoT Journal, 2022,
-doi 10.1109/JIOT.2022.3152173; without losses, collisions and the steps of a procedure.
+After its last bit a device listens for a while (`listen`), and then only at the start of every
+`drx_cycle` (C-DRX). It is released `connected` after the last bit. In idle it is paged every
+`paging_cycle` (DRX, or eDRX if that is long): for ever or, with a `tau`, for `paged` (T3324). Then
+it sleeps in PSM, and wakes every `tau` (T3412) to report its location. These are the states of
+Andres-Maldonado, Lauridsen, Ameigeiras, Lopez-Soler, "Analytical Modeling and Experimental
+Validation of NB-IoT Device Energy Consumption", IEEE IoT Journal 6(3), 2019, doi
+10.1109/JIOT.2019.2904802, and of Sorensen et al., "Modelling and Experimental Validation for
+Battery Lifetime Estimation in NB-IoT and LTE-M", IEEE IoT Journal, 2022, doi
+10.1109/JIOT.2022.3152173; without losses, collisions and the steps of a procedure.
 
-A message up resumes the connection from idle, and from PSM it first gets back in step with its
-cell. A message down waits in the network for the next time that the device listens: connected for
-`drx_cycle` at most, idle for `paging_cycle`, in PSM for `tau`.
+A message up resumes the connection from idle. From PSM the device first has to synchronise with its
+cell. A message down waits in the network until the device listens: for at most `drx_cycle` when
+connected, `paging_cycle` in idle, and `tau` in PSM.
 
-What is as regular as paging is charged as its mean power. Where a paging is cut off by PSM, the
-message waits for the next update; what an update cuts off, and that the network may send a waiting
-message as soon as the device speaks, is not modelled.
+Periodic listening such as paging is charged as its mean power. If PSM cuts off a paging, the
+message waits for the next update. Two effects are not modelled: what an update cuts off, and that
+the network may send a waiting message as soon as the device sends one.
 """
 
 from collections.abc import Mapping
@@ -44,11 +44,11 @@ from fedsim.physics.signals import Signal
 
 
 class NarrowbandRadio(Presettable, PacketRadio):
-    """An NB-IoT module: connected, C-DRX, paged (DRX or eDRX), PSM; powers are those of states.
+    """An NB-IoT module: connected, C-DRX, paged (DRX or eDRX), PSM; with powers of states.
 
-    A state's power is all that the module draws in it, `idle` being what it draws asleep. A state
-    never draws less than its last one does on average. Its place (`coverage`) sets how often all is
-    repeated, which divides the rates, and the power that it sends with.
+    The power of a state is the whole power of the module in it; `idle` is the power of sleep. No
+    state draws less than the mean power of the last state. The module's `coverage` sets its
+    repetitions, by which rates are divided, and its transmit power.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = NB_IOT
@@ -88,7 +88,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     @property
     def states(self) -> States:
-        """Listening, C-DRX, paging and PSM, as far as there are such stages."""
+        """Listening, C-DRX, paging and PSM, as far as they last for some time."""
         listen = min(self.listen, self.connected)
         stages = [
             RadioStage(self._beyond(self.receive), listen, name="listening"),
@@ -104,6 +104,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
             paging = self._beyond(self._paging_power)
             wake = (self.paging_cycle, resume, self._beyond(self.resume_power), "paging")
             stages.append(RadioStage(paging, self.paged, *wake))
+        # A message to the module waits for it to listen: until PSM ends by itself, or until paging.
         cycle = self.tau or self.paging_cycle
         return States(
             (*stages, RadioStage(0.0, inf, cycle, resume + self._sync, self._beyond(power)))
@@ -116,12 +117,13 @@ class NarrowbandRadio(Presettable, PacketRadio):
             return self._paging_power
         time, power = self._resume
         busy = time + self._sync
+        # The energy of an update and the paging after it is spread over the period of updates.
         joules = (power - self.idle) * busy + (self._paging_power - self.idle) * self.paged
         return self.idle + max(joules, 0.0) / self.tau
 
     @property
     def draw(self) -> Draw:
-        """What its states draw, beyond what it draws at rest."""
+        """The powers of sending and receiving, in addition to that at rest."""
         send = self.send
         if (place := self.coverage) is not None:
             send = supply_watts(send, place.power, place.efficiency)
@@ -129,13 +131,13 @@ class NarrowbandRadio(Presettable, PacketRadio):
         return NO_DRAW.model_copy(update=powers)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the two rates, all being sent as often as the coverage asks for."""
+        """Return the two rates, divided by the repetitions."""
         times = self.transmitted_times
         return Rates(ConstantRate(self.up / times), ConstantRate(self.down / times))
 
     @property
     def transmitted_times(self) -> int:
-        """How often all is sent."""
+        """The number of transmissions of everything, the first one included."""
         return self.repetitions if self.coverage is None else self.coverage.repetitions
 
     @property
@@ -152,7 +154,8 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     @property
     def _resume(self) -> tuple[float, float]:
-        """How long resuming takes, and the mean power from the deepest state to being connected."""
+        """The time of resuming, s, and the mean power of waking from the last state, W."""
+        # Resuming is repeated like all messages; synchronising with the cell is not.
         time = self.resume_time * self.transmitted_times
         whole = time + self._sync
         joules = time * self.resume_power + self._sync * self.receive
@@ -163,7 +166,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Omit a missing coverage, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if self.coverage is None:
             written.pop("coverage", None)

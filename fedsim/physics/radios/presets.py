@@ -1,7 +1,7 @@
-"""The table of radios: rates, latencies and powers, with intervals and where they are from.
+"""The table of radios: rates, latencies and powers, with their intervals and sources.
 
-Latency is half of the round-trip time. A power per rate is an energy per bit: 1 mW/(Mbit/s)
-is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
+Latency is half of the round-trip time. A power per rate is an energy per bit: 1 mW/(Mbit/s) is 1
+nJ/bit. Framing is the header bytes of every packet.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def _radio(basis: str, framing: str, **figures: Figure | str) -> Preset:
     overhead, _, packet = framing.partition(" per ")
     low, high, source = _FRAMING[int(overhead)]
     figures |= {"framing": lit(f"{overhead} B", low, high, source), "packet": f"{packet} B"}
-    none = dict.fromkeys(("up", "down", "latency"), "")  # which all have, and which come first
+    none = dict.fromkeys(("up", "down", "latency"), "")  # figures of every radio; puts them first
     none |= {"energy_up": "0 J/bit", "energy_down": "0 J/bit", "base": "0 W"}
     return preset(basis, **{**none, **figures})
 
@@ -91,8 +91,8 @@ RADIOS: Mapping[str, Preset] = {
         listening=est("4 %", 1, 16, NORDIC),
     ),
     # The 2M PHY carries 244 bytes in 1.392 ms (1.048 ms, the empty answer's 44 us and two gaps of
-    # 150 us), at most 1.4 Mbit/s. Currents are of the 1M PHY, of the whole chip at 3 V, as the
-    # data sheet's table has them: 6.40 mA to send at 0 dBm and 6.26 mA to receive.
+    # 150 us), so at most 1.4 Mbit/s. Currents are those of the 1M PHY, for the whole chip at 3 V,
+    # from the data sheet's table: 6.40 mA to send at 0 dBm and 6.26 mA to receive.
     "ble-5": _radio(
         _CHIP_2M,
         "17 per 244",
@@ -217,7 +217,8 @@ RADIOS: Mapping[str, Preset] = {
     "ethernet": _radio(
         "[est] gigabit; the power does not depend on the rate",
         "66 per 1514",
-        # Ports of 100 Mbit/s or of slow hosts, and twice the line rate where ports are bonded.
+        # The interval covers ports of 100 Mbit/s or slow hosts, and twice the line rate of bonded
+        # ports.
         up=est("940 Mbit/s", 300, 1900, GUNARATNE_2008),
         down=est("940 Mbit/s", 300, 1900, GUNARATNE_2008),
         latency=est("0.5 ms", 0.1, 2, GUNARATNE_2008),
@@ -225,20 +226,20 @@ RADIOS: Mapping[str, Preset] = {
     ),
 }
 """The presets of constant rate. [lit] is the cited paper or data sheet, [meas] a measurement, [est]
-good to a factor of about 2.
+accurate to a factor of about 2.
 
-What a radio draws between messages (`listen`, `sleep`, `listening`) follows from how soon it can be
-reached. Zigbee's is on when idle, for its latency has no time for polling. BLE wakes at every
-connection event, of 0.4 ms in 30 ms here, twice its latency. Of the others it is in figures that
-stand elsewhere: after its tail, a phone's LTE, 5G or Wi-Fi radio is paged, or listens for beacons,
-in the idle power of the phone, as measured with its radios on; `nb-iot` does so in its `idle`; an
-Ethernet link sleeps between packets (IEEE 802.3az), and what is left of it is in the idle power of
-a computer that was measured over its network. Where a device's idle power has no radio in it, state
-these powers.
+The power between messages (`listen`, `sleep`, `listening`) follows from how soon the radio can be
+reached. Zigbee's is always on when idle, since its latency leaves no time for polling. BLE wakes
+for every connection event, here 0.4 ms in 30 ms, twice its latency. For the other radios this power
+is part of another figure. After its tail, a phone's LTE, 5G or Wi-Fi radio is paged, or listens for
+beacons; this is part of the idle power of the phone, which was measured with its radios on.
+`nb-iot` has it in its `idle`. An Ethernet link sleeps between packets (IEEE 802.3az), and its
+remaining power is part of the idle power of a computer, which was measured over its network. If a
+device's idle power does not include a radio, state these powers.
 
-The whole-phone intercepts of Narayanan et al., 2.84 W in LTE and 3.06
-W and 5.24 W in 5G, include a screen at its brightest: they bound the base power from above, and
-their differences are those of the base powers here.
+The whole-phone intercepts of Narayanan et al., 2.84 W in LTE and 3.06 W and 5.24 W in 5G, include a
+screen at its brightest. They bound the base power from above, and their differences are those of
+the base powers here.
 """
 
 
@@ -258,10 +259,9 @@ LORA: Mapping[str, Preset] = {f"lora-sf{factor}": _lora(factor) for factor in ra
 """The presets of LoRa, by spreading factor."""
 
 
-# The table of NB-IoT modules with their states, with intervals and where they are from.
-#
+# NB-IoT modules with their states, and intervals and sources of the figures.
 # Powers are a module's currents at 3.6 V: 220 mA, 46 mA, 6 mA and 3 uA. Rates are those of the
-# preset `nb-iot`. Timers are the network's; their intervals are what networks use.
+# preset `nb-iot`. Timers are set by the network; their intervals are those of real networks.
 
 _BASIS = "[lit] state powers of a simulator's module; [meas] delays and C-DRX; [est] paging"
 
@@ -272,7 +272,7 @@ _ASLEEP = "the supply current of sleep, below which no module is; others only do
 _MODULE: Mapping[str, Figure | str] = {
     "up": lit("30 kbit/s", 5, 60, SARA_N2),
     "down": lit("25 kbit/s", 5, 30, SARA_N2),
-    # A ping takes 185 to 207 ms in good coverage, and 793 ms in bad one.
+    # A ping takes 185 to 207 ms in good coverage, and 793 ms in bad coverage.
     "latency": meas("95 ms", 92, 400, ROBINSON_2019, _GOOD),
     "framing": lit("40 B", 28, 60, HEADERS),
     "packet": "1500 B",
@@ -287,7 +287,7 @@ _MODULE: Mapping[str, Figure | str] = {
     "drx_on": lit("5 ms", 4, 80, YE_NB_IOT, _GOOD),
     # The first ping of ten takes 500 to 600 ms, the others 186 ms.
     "resume_time": meas("350 ms", 300, 1000, ROBINSON_2019),
-    # It receives and it sends.
+    # Resuming both receives and sends.
     "resume_power": lit("250 mW", 166, 792, IMEC_NB_IOT),
 }
 
@@ -312,17 +312,16 @@ NB_IOT: Mapping[str, Preset] = {
     "nb-iot-edrx": preset(_BASIS, **_MODULE, **_SELDOM),
     "nb-iot-psm": preset(_BASIS, **_MODULE, **_OFTEN, **_PSM),
 }
-"""The presets of NB-IoT: always paged, seldom paged, and asleep."""
+"""The presets of NB-IoT: often paged, seldom paged, and asleep."""
 
 
 # LTE, LTE-M and 5G with the stages of their connection.
-#
 # Rates, slopes, latencies and base powers are those of the preset without stages. Huang et al.
 # state the powers of the on-periods, of the tail between them and of paging. For later networks the
-# RRC-Probe data of Narayanan et al. give the timers and cycles; powers of listening and dozing are
+# RRC-Probe data of Narayanan et al. give the timers and cycles. Powers of listening and dozing are
 # the relative ones of 3GPP TR 38.840, scaled so that listening (100; 175 above 24 GHz) draws the
-# base power. Dozing is light sleep (20), between deep sleep (1) and micro sleep (45; 38 above
-# 24 GHz); the interval of mmWave has the LTE leg in it that is connected beside.
+# base power. Dozing is light sleep (20), between deep sleep (1) and micro sleep (45; 38 above 24
+# GHz). The interval of mmWave includes the power of the LTE connection beside it.
 
 _STAGED = "[meas] as {}, with the timers of {}; [lit] relative powers of 3GPP TR 38.840"
 _MACHINES = "[lit] currents of a modem's product specification; [meas] its connection"
@@ -336,7 +335,7 @@ _PAGED: Mapping[str, Figure | str] = {
 
 
 def _with_stages(name: str, basis: str, **figures: Figure | str) -> Preset:
-    """Return the preset of a name with stages in place of its tail."""
+    """Return a preset of `RADIOS` with stages in place of its tail."""
     plain = RADIOS[name]
     kept = {
         key: Figure(value, plain.doubts[key]) if key in plain.doubts else value
@@ -354,7 +353,7 @@ _LOW_BAND: Mapping[str, Figure] = {
     "drx_on": lit("10 ms", 4, 20, TR_38_840),
     "connected": meas("10.2 s", 9, 13, NARAYANAN_2021),
 }
-"""The stages of 5G's low band, beside LTE; alone it has another cycle."""
+"""The stages of 5G's low band beside LTE; standalone 5G has another cycle."""
 
 CELLULAR: Mapping[str, Preset] = {
     "lte-drx": _with_stages(
@@ -400,9 +399,10 @@ CELLULAR: Mapping[str, Preset] = {
         promotion_time=meas("0.3 s", 0.2, 0.5, NARAYANAN_2021),
         promotion_power=est("1200 mW", 600, 3000, ANDROID),
     ),
-    # Speeds are medians of 1,216 Speedtests on T-Mobile's network, slopes those of low band beside
-    # LTE. RRC-Probe's authors mark RRC inactive from 10.2 s to 15 s; round trips until then vary by
-    # 60 ms, the cycle. They show no faster resume: connecting takes 0.35 s out of either state.
+    # Speeds are medians of 1,216 Speedtests on T-Mobile's network; slopes are those of low band
+    # beside LTE. RRC-Probe's authors mark RRC inactive from 10.2 s to 15 s; until then round trips
+    # vary by 60 ms, the cycle. They show no faster resume: connecting takes 0.35 s from either
+    # state.
     "5g-sa": _with_stages(
         "5g-low",
         _STAGED.format("5g-low", "T-Mobile's standalone 5G, and its speeds"),
@@ -417,10 +417,10 @@ CELLULAR: Mapping[str, Preset] = {
         promotion_time=meas("0.35 s", 0.2, 0.5, NARAYANAN_2021),
         promotion_power=lit("1200 mW", 600, 2000, ANDROID),
     ),
-    # A modem that sends or receives, for sensors. Uplink: 45 mA at 0 dBm and 100 mA at 23 dBm, at
-    # 180 kbit/s and 3.7 V, of which listening is what `base` has. A window of eDRX costs 4.6 mJ
-    # (18 uA on average every 81.92 s, 2.7 uA of them asleep). The 10 s that the connection lasts
-    # cost 0.19 J, which gives the power between on-periods.
+    # A modem for sensors that sends or receives. Uplink: 45 mA at 0 dBm and 100 mA at 23 dBm, at
+    # 180 kbit/s and 3.7 V; `base` is the part of listening. A window of eDRX costs 4.6 mJ (18 uA on
+    # average every 81.92 s, of which 2.7 uA are sleep). The connection's 10 s cost 0.19 J, from
+    # which the power between on-periods follows.
     "lte-m": _radio(
         _MACHINES,
         "60 per 1500",
@@ -445,6 +445,6 @@ CELLULAR: Mapping[str, Preset] = {
 }
 """The presets of LTE and 5G with stages. Non-standalone 5G, anchored in LTE, has no RRC inactive.
 
-Paging stands in the idle power of a phone as well, which is an estimate: these 20 mW are charged
-twice there, 6 % of `phone-mid`'s; `paging_on: 0 s` leaves them out.
+Paging is also part of the idle power of a phone, which is an estimate. So these 20 mW are charged
+twice there, which is 6 % of the idle power of `phone-mid`; `paging_on: 0 s` avoids this.
 """

@@ -1,4 +1,4 @@
-"""Rate laws: the rate of a link or one direction of a radio, and the terms of a message."""
+"""Rate laws: the rate of a link, or of one direction of a radio, and the terms of a message."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Terms(NamedTuple):
     Attributes:
         cap: the largest rate of its bits, bit/s, in addition to the limit of the law's signal.
         share: the share of its time in which bits are on the air.
-        rest: the silence of the sender afterwards, s.
+        rest: the silence of the sender after it, s.
     """
 
     cap: float
@@ -30,22 +30,22 @@ class Carrier(Protocol):
     """One direction of one client's radio, which determines the terms of messages."""
 
     def terms(self, bits: int, framed: int, round_number: int) -> Terms:
-        """Return the terms.
+        """Return the terms of a message.
 
         Args:
             bits: the bits of the message, its header included.
-            framed: the bits of the message, with framing.
+            framed: the bits of the message with the headers of its packets.
             round_number: the round in which it starts.
         """
         ...
 
 
 class RateLaw(ABC):
-    """The rate of one direction of a radio, for all clients with this radio; or of a link.
+    """The rate of a link, or of one direction of a radio for all clients with this radio.
 
-    A user-defined law has a peak, the duration of a message, and a carrier; the other members are
-    for simpler laws, or for laws that follow a trace. The law of a link needs only its peak and its
-    signal.
+    A user-defined law of a radio has a peak, the duration of a message, and a carrier. The other
+    members are for simpler laws, and for laws that follow a trace. The law of a link only needs its
+    peak and its signal.
     """
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class RateLaw(ABC):
 
     @property
     def constant(self) -> float | None:
-        """The rate if it is the same for every message, bit/s; else None."""
+        """The rate if it is the same for every message, bit/s; otherwise None."""
         return None
 
     @property
@@ -67,18 +67,18 @@ class RateLaw(ABC):
 
     @property
     def average(self) -> float:
-        """The long-run rate, bit/s: the mean of a trace, else the peak."""
+        """The long-run rate, bit/s: the mean of a trace, otherwise the peak."""
         return self.peak if self.signal is None else self.signal.average
 
     def with_factor(self, factor: float) -> "RateLaw":
-        """Return the law of a link with rates multiplied by a factor above 0."""
+        """Return the law of a link whose rates are multiplied by a factor above 0."""
         if self.signal is None:
             return ConstantRate(self.peak * factor)
         return Traced(self.signal if factor == 1.0 else Scaled(self.signal, factor))
 
     @property
     def continuous(self) -> bool:
-        """Whether messages are on the air all the time, without silences."""
+        """Whether a message is on the air for all of its time, without silences."""
         return True
 
     @abstractmethod
@@ -87,7 +87,7 @@ class RateLaw(ABC):
 
         Args:
             bits: the bits of the message, its header included.
-            framed: the same and the framing.
+            framed: the bits of the message with the headers of its packets.
         """
 
     @abstractmethod
@@ -95,12 +95,12 @@ class RateLaw(ABC):
         """Return the carrier of one client.
 
         Args:
-            rng: creates the client's stream for this channel, if it draws.
+            rng: creates the client's random stream for this channel; only called if it is needed.
         """
 
 
 class Steady:
-    """The same terms for every message."""
+    """A carrier with the same terms for every message."""
 
     __slots__ = ("_terms",)
 
@@ -114,7 +114,7 @@ class Steady:
 
 @lru_cache
 def steady(cap: float) -> Steady:
-    """Return a cached carrier with a cap, shared by all radios of this cap."""
+    """Return a cached carrier, shared by all radios with this cap, bit/s."""
     return Steady(cap)
 
 
@@ -123,7 +123,7 @@ class ConstantRate(RateLaw):
     """The same rate at all times.
 
     Attributes:
-        rate: bit/s; infinite for messages that take no time.
+        rate: the rate, bit/s; infinite for messages that take no time.
     """
 
     rate: float
@@ -139,7 +139,7 @@ class ConstantRate(RateLaw):
         return self.rate
 
     def seconds(self, bits: int, framed: int) -> float:
-        """Return the duration of some bits, s."""
+        """Return the duration of a message, s."""
         return over(self.rate, framed)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:
@@ -152,7 +152,7 @@ class Traced(RateLaw):
     """A rate that follows a trace.
 
     Attributes:
-        trace: bit/s.
+        trace: the rate over time, bit/s.
     """
 
     trace: Signal
@@ -168,11 +168,11 @@ class Traced(RateLaw):
         return self.trace.peak
 
     def seconds(self, bits: int, framed: int) -> float:
-        """Return the duration of some bits at the average rate, s."""
+        """Return the duration of a message at the average rate, s."""
         return over(self.trace.average, framed)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:
-        """Return a carrier without a limit beyond the trace."""
+        """Return a carrier whose only limit is the trace."""
         return steady(self.peak)
 
 
@@ -205,12 +205,12 @@ class Scaled:
 
 
 class Rates(NamedTuple):
-    """The laws of a radio's two directions."""
+    """The rate laws of a radio's two directions."""
 
     up: RateLaw
     down: RateLaw
 
 
 def over(rate: float, bits: float) -> float:
-    """Return how long bits take at a rate, s; infinite where there is none."""
+    """Return the duration of bits at a rate, s; infinite at a rate of 0."""
     return bits / rate if rate else inf

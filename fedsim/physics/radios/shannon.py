@@ -1,4 +1,4 @@
-"""Shannon's limit: what distance, noise and fading leave of a radio signal."""
+"""Shannon's limit: the rate of a radio with path loss, noise and fading."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,10 +28,10 @@ from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
 from fedsim.physics.signals import Signal
 
 SHADOW = 2
-"""Behind a shadow of how many standard deviations a link is that stands for the others."""
+"""The number of standard deviations of shadowing in the link that represents all others."""
 
 _FAINT = 1e-6
-"""A signal-to-noise ratio below which its logarithm is computed as that of little more than 1."""
+"""Signal-to-noise ratios below this use a logarithm that is accurate close to 1."""
 
 
 RESOURCE_BLOCK = 180e3
@@ -39,7 +39,7 @@ RESOURCE_BLOCK = 180e3
 
 
 def path_loss_db(distance: float) -> float:
-    """Return the mean loss of a macro cell over a distance in metres, dB."""
+    """Return the mean path loss of a macro cell over a distance in metres, dB."""
     return 128.1 + 37.6 * float(np.log10(distance / 1000))
 
 
@@ -47,20 +47,20 @@ def path_loss_db(distance: float) -> float:
 class Shannon(RateLaw):
     """A link at the Shannon limit: rate = alpha B log2(1 + p g h / (N0 B)), capped.
 
-    The path loss of 128.1 + 37.6 log10(d/km) dB and a shadowing of 8 dB are the macro cell
+    The path loss of 128.1 + 37.6 log10(d/km) dB and a shadowing of 8 dB are those of the macro cell
     of 3GPP TR 36.814, annex A, as in Yang et al., "Energy Efficient Federated Learning Over
     Wireless Communication Networks", IEEE Trans. Wireless Comm. 2021. The cap is that of the
-    attenuated and truncated form of 3GPP TR 36.942, annex A, for LTE: 4.4 bit/s/Hz with
-    alpha = 0.6 down, 2.0 bit/s/Hz with alpha = 0.4 up.
+    attenuated and truncated form of 3GPP TR 36.942, annex A, for LTE: 4.4 bit/s/Hz with alpha = 0.6
+    down, 2.0 bit/s/Hz with alpha = 0.4 up.
 
     Attributes:
         bandwidth: B, Hz.
-        power: p, transmitted, W.
+        power: p, the transmitted power, W.
         distance: d, m.
-        shadowing_db: standard deviation of the lognormal shadowing, dB.
+        shadowing_db: the standard deviation of the lognormal shadowing, dB.
         noise_dbm_hz: N0, dBm/Hz.
-        efficiency_cap: the rate is at most so many bit/s per Hz.
-        attenuation: alpha, what a real modem has of the Shannon limit.
+        efficiency_cap: the largest spectral efficiency, bit/s/Hz.
+        attenuation: alpha, the share of the Shannon limit that a real modem reaches.
     """
 
     bandwidth: float
@@ -80,16 +80,16 @@ class Shannon(RateLaw):
 
     @property
     def path_loss_db(self) -> float:
-        """The mean loss over the distance, dB."""
+        """The mean path loss over the distance, dB."""
         return path_loss_db(self.distance)
 
     @property
     def peak(self) -> float:
-        """The fastest that the link can be, bit/s."""
+        """The largest rate, bit/s."""
         return self.efficiency_cap * self.bandwidth
 
     def gain(self, shadow_db: float = 0.0) -> float:
-        """Return g, received over transmitted power, behind a shadow of so many dB."""
+        """Return g, the received over the transmitted power, with a shadowing loss in dB."""
         return float(10 ** (-(self.path_loss_db + shadow_db) / 10))
 
     def mean_snr(self, shadow_db: float = 0.0) -> float:
@@ -100,16 +100,17 @@ class Shannon(RateLaw):
     def rate(self, h: float, shadow_db: float = 0.0) -> float:
         """Return the rate under a fading power gain of h, bit/s."""
         snr = self.mean_snr(shadow_db) * h
-        # Where 1 + snr has few digits of the latter, or none, there is a rate all the same.
+        # For a tiny snr, 1 + snr loses its digits, or even equals 1; `log1p` keeps the rate above
+        # 0.
         efficiency = self.attenuation * (log2(1 + snr) if snr > _FAINT else log1p(snr) / log(2))
         return min(efficiency, self.efficiency_cap) * self.bandwidth
 
     def seconds(self, bits: int, framed: int) -> float:
-        """Return how long so many bits take in a bad place, under the mean of the fading, s."""
+        """Return the duration of a message in a bad place, under the mean of the fading, s."""
         return over(self.rate(1.0, SHADOW * self.shadowing_db), framed)
 
     def draw_channel(self, rng: np.random.Generator) -> "Fading":
-        """Return the channel of one client: its shadow is drawn now, once."""
+        """Return the channel of one client; its shadowing is drawn now, once."""
         return Fading(self, float(rng.normal(0.0, self.shadowing_db)), rng)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> "Fading":
@@ -119,13 +120,13 @@ class Shannon(RateLaw):
 
 @dataclass(slots=True)
 class Fading:
-    """The channel of one client under Rayleigh block fading: a power gain h ~ Exp(1) a round.
+    """The channel of one client under Rayleigh block fading: a power gain h ~ Exp(1) per round.
 
-    The gain of a round is the same whichever rounds before it were asked for.
+    The gain of a round does not depend on which earlier rounds were asked for.
 
     Attributes:
         link: the law.
-        shadow_db: the loss that this client has beyond its path loss, dB.
+        shadow_db: the client's loss in addition to its path loss, dB.
     """
 
     link: Shannon
@@ -138,22 +139,24 @@ class Fading:
         """Return the rate in a round, bit/s.
 
         Raises:
-            ValueError: the round is before one that was asked for, or below 0: its gain is
-                not kept.
+            ValueError: the round is below 0, or before the last one that was asked for: gains of
+                earlier rounds are not stored.
         """
         ahead = round_number - self._round
         if ahead < 0 or round_number < 0:
             raise ValueError(f"round {round_number} after round {self._round}: rounds never fall")
+        # One draw per round, also for skipped ones, so that a round's gain depends on its number
+        # only.
         if ahead:
             gain = float(self._rng.standard_exponential(ahead)[-1])
             self._round, self._rate = round_number, self.link.rate(gain, self.shadow_db)
         return self._rate
 
     def terms(self, bits: int, framed: int, round_number: int) -> Terms:
-        """Return the terms of a message: the channel is drawn anew in every round.
+        """Return the terms of a message; the channel is drawn again in every round.
 
-        Among peers one may come that is of an earlier round than the one before it. It meets the
-        channel as it is by now.
+        Among peers, a message of an earlier round may follow one of a later round. It is sent over
+        the current channel.
         """
         return Terms(self.rate(max(round_number, self._round)))
 
@@ -161,8 +164,9 @@ class Fading:
 class ShannonRadio(Listening, PacketRadio):
     """A fading channel at Shannon's limit: rate = B log2(1 + p g h/(N0 B)).
 
-    The path loss is 128.1 + 37.6 log10(d in km) dB, the shadowing normal in dB and drawn once,
-    the power gain h of Rayleigh fading exponential with mean 1 and drawn once a round.
+    The path loss is 128.1 + 37.6 log10(d in km) dB. The shadowing is normal in dB and drawn once
+    per client. The power gain h of Rayleigh fading is exponential with mean 1 and drawn once per
+    round.
     """
 
     kind: Literal["shannon"] = Field(default="shannon", description="the limit of a fading channel")
@@ -185,7 +189,7 @@ class ShannonRadio(Listening, PacketRadio):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Omit a missing power control, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if self.control is None:
             written.pop("control", None)
@@ -193,12 +197,12 @@ class ShannonRadio(Listening, PacketRadio):
 
     @property
     def cellular(self) -> bool:
-        """It is, with the path loss of a macro cell."""
+        """True: it has the path loss of a macro cell."""
         return True
 
     @property
     def radiated(self) -> float:
-        """What the client radiates, dBm."""
+        """The power that the client radiates, dBm."""
         most, law = dbm(self.power), self.control
         if law is None:
             return most
@@ -207,9 +211,10 @@ class ShannonRadio(Listening, PacketRadio):
 
     @property
     def draw(self) -> Draw:
-        """What its states draw."""
+        """The powers of sending and receiving."""
         send, law = self.send, self.control
         if law is not None:
+            # By default, the amplifier draws what it radiates over its efficiency.
             full = self.power / law.efficiency if send is None else send
             send = supply_watts(full, self.radiated, law.efficiency, dbm(self.power))
         elif send is None:
@@ -217,7 +222,7 @@ class ShannonRadio(Listening, PacketRadio):
         return NO_DRAW.model_copy(update={"send": send, "receive": self.receive})
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
-        """Return the two links; what is radiated makes the difference."""
+        """Return the two links, which differ in the transmitted power."""
         up = Shannon(
             bandwidth=self.bandwidth,
             power=self.power if self.control is None else 1e-3 * 10 ** (self.radiated / 10),

@@ -1,17 +1,18 @@
-"""The stages of a radio between two messages, and its promotion: one law for one or many radios.
+"""The stages of a radio between two messages, and its promotion; a law for one radio or many.
 
 After its last bit a radio passes through its stages in order, each for its duration, and stays in
-the last one. LTE has a tail and then idles; NB-IoT listens, listens periodically (connected DRX),
-is paged periodically (idle, with eDRX), and sleeps (PSM). All of these have one form here: a mean
-power for some time, from which the radio wakes in `wake_time`, and in which it can be reached every
-`cycle`.
+the last one. LTE has a tail and then idles. NB-IoT listens, listens periodically (connected DRX),
+is paged periodically (idle, with eDRX), and sleeps (PSM). All of these have one form here: a stage
+has a mean power and a duration. The radio wakes from it in `wake_time`, and can be reached in it
+every `cycle`.
 
 Powers are relative to that of the last stage, whose own power is 0. A stage with periodic listening
-draws its mean power: the log has one row a stage, not one a paging occasion. An uplink message
+draws its mean power: the log has one row per stage, not one per paging occasion. An uplink message
 wakes the radio at once; a downlink message waits in the network for the next occasion to wake it.
 
-The law has an event form, for one radio at one instant, and an array form, for many radios, or one
-radio in many worlds: there a figure of a stage may be an array, which broadcasts with the others.
+The law has a scalar form, for one radio at one instant, and an array form, for many radios, or one
+radio in many worlds. In the array form a figure of a stage may be an array, which broadcasts with
+the others.
 """
 
 from dataclasses import dataclass, replace
@@ -34,13 +35,13 @@ class RadioStage:
     """A stage of a radio between two messages.
 
     Attributes:
-        power: the mean, relative to the last stage, W.
+        power: the mean power, relative to the last stage, W.
         time: the duration, s; infinite for the last stage.
-        cycle: the radio can be reached at multiples of it since the start of the stage, s; 0 for
-            always.
-        wake_time: from waking until bits can be sent, s.
-        wake_power: during that time, relative to the last stage, W.
-        name: in the log; empty if there is only one stage.
+        cycle: the radio can be reached at multiples of this time since the start of the stage, s; 0
+            for always.
+        wake_time: the time from waking until bits can be sent, s.
+        wake_power: the power during that time, relative to the last stage, W.
+        name: the name in the log; empty if there is only one stage.
     """
 
     power: float = 0.0
@@ -59,15 +60,15 @@ class States:
     108.0
 
     Attributes:
-        stages: in order, two or more. In the first one the radio can always be reached; the last
-            one (idle) has power 0 and no end.
+        stages: two or more stages in order. In the first one the radio can always be reached; the
+            last one (idle) has power 0 and no end.
     """
 
     stages: tuple[RadioStage, ...] = (RadioStage(time=0.0), RadioStage())
 
     @property
     def stateful(self) -> bool:
-        """Whether there are stages other than always ready; an array if figures are arrays."""
+        """Whether the radio is not simply always ready; an array if figures are arrays."""
         rest = self.stages[-1]
         passing = [stage.time > 0 for stage in self.stages[:-1]]
         return reduce(or_, passing) | (rest.wake_time > 0) | (rest.cycle > 0)
@@ -75,7 +76,7 @@ class States:
     def above(self, power: float) -> "States":
         """Return the same stages with powers relative to an idle power, W.
 
-        No stage draws less than that.
+        No power becomes negative: every stage draws at least the idle power.
         """
         *stages, rest = self.stages
         least = [replace(stage, power=larger(stage.power - power, 0.0)) for stage in stages]
@@ -96,13 +97,15 @@ class States:
         """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
 
         Args:
-            number: the number of the current stage.
+            number: the index of the current stage.
             since: the start of the stage, s.
             now: the time at which the message is ready, s.
         """
         while (stage := self.stages[number]).cycle > 0:
             occasion = max(ceil((now - since) / stage.cycle), 1)
             due = since + occasion * stage.cycle
+            # An occasion after the end of the stage does not happen: the next stage has its own
+            # cycle.
             if due <= since + stage.time:
                 return max(due, now)
             since += stage.time
@@ -112,28 +115,29 @@ class States:
     # The array form. Arguments and figures broadcast with each other.
 
     def figure(self, name: str, number: Numbers) -> Array:
-        """Return a figure of the stage that each radio is in.
+        """Return a figure of each radio's current stage.
 
         Args:
             name: the name of an attribute of `RadioStage`, such as "power".
-            number: the number of each radio's stage.
+            number: the index of each radio's stage.
         """
         first, *others = (getattr(stage, name) for stage in self.stages)
-        found = first
-        for place, own in enumerate(others, 1):
-            found = np.where(number >= place, own, found)
-        return cast("Array", found)
+        figures = first
+        for place, figure in enumerate(others, 1):
+            figures = np.where(number >= place, figure, figures)
+        return cast("Array", figures)
 
     def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
-        """Let the stages end that do so before a time.
+        """End the stages that are over before a time.
 
         Args:
-            number: the number of each radio's stage.
-            since: its start, s.
+            number: the index of each radio's stage.
+            since: the start of this stage, s.
             until: the time before which a stage has to end, s.
 
         Returns:
-            The stage that each radio is in then, its start, and the joules of those that ended.
+            The index of each radio's stage at that time, its start in s, and the energy of the
+            ended stages in J.
         """
         joules: Array | float = 0.0
         for place, stage in enumerate(self.stages[:-1]):
@@ -144,10 +148,10 @@ class States:
         return number, since, cast("Array", joules)
 
     def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
-        """Return what `reception_time` does, for each radio."""
+        """Return the result of `reception_time` for each radio."""
         number, since, now = np.broadcast_arrays(number, since, now)
         reached = now
-        with np.errstate(divide="ignore", invalid="ignore"):  # of stages without a cycle, or an end
+        with np.errstate(divide="ignore", invalid="ignore"):  # stages without a cycle or an end
             for place, stage in enumerate(self.stages):
                 here = number == place
                 paged = here & (stage.cycle > 0)

@@ -1,4 +1,4 @@
-"""Traces: what follows a file, such as a rate that was measured on a drive."""
+"""Traces: rates that follow a file, such as one measured on a drive."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_csv, read_mahimahi
 
 Shift = Literal["none", "random"]
-"""Where in its pattern a trace starts: at the beginning, or anywhere, client by client."""
+"""Where a trace starts in its pattern: at the beginning, or at a random place for each client."""
 
 _SHIFT = "where clients start in the file: all at its beginning, or each at a random place"
 
@@ -29,23 +29,23 @@ _DIRECTION = "direction of the measured traffic: up from the device, or down to 
 
 
 def check_shift(shift: Shift, *, repeat: bool) -> None:
-    """Raise a ValidationError where a pattern that does not repeat is to be shifted."""
+    """Raise a ValidationError if a pattern without repetition is to be shifted."""
     if shift == "random" and not repeat:
         text = 'got "random", but what does not repeat has one beginning; use repeat: true or none'
         raise failure(("shift", text, shift))
 
 
 class TraceReader(Protocol):
-    """Reads a file, once however often it is asked for."""
+    """Calls a reader for a file, once per file and options."""
 
     def __call__(
         self, read: Callable[..., Steps], path: Path, **options: bool | int | str
     ) -> Steps:
-        """Return what a function makes of a file.
+        """Return the result of a reader for a file.
 
         Args:
-            read: the function; it is called with the file's path and the options.
-            path: relative to the file of the scenario.
+            read: the reader; called with the file's path and the options.
+            path: the path, relative to the file of the scenario.
             options: passed on unchanged.
         """
         ...
@@ -58,23 +58,27 @@ class Trace(Spec):
 
     @property
     def starts_anywhere(self) -> bool:
-        """Whether each client starts somewhere else in the pattern, as drawn for it."""
+        """Whether each client starts at a random place in the pattern."""
         return False
 
     @abstractmethod
     def rate(self, read: TraceReader) -> Steps:
-        """Return the rate, bit/s; `read` reads a file, where it follows one.
+        """Return the rate over time, bit/s.
+
+        Args:
+            read: reads the file of the trace, if it has one.
 
         Raises:
-            DataError, OSError: the file is not what it should be.
+            DataError: the file is malformed.
+            OSError: the file cannot be read.
         """
 
 
 class MahimahiTrace(Trace):
-    """A Mahimahi trace: a line is an opportunity to deliver 1500 bytes, in ms.
+    """A Mahimahi trace: each line is the time of an opportunity to deliver 1500 bytes, in ms.
 
-    Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015. It
-    repeats past its end.
+    Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015. The trace
+    starts again after its end.
     """
 
     kind: Literal["mahimahi"] = Field(default="mahimahi", description="Mahimahi's format")
@@ -83,16 +87,16 @@ class MahimahiTrace(Trace):
 
     @property
     def starts_anywhere(self) -> bool:
-        """As was written."""
+        """Whether `shift` is random."""
         return self.shift == "random"
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says."""
+        """Return the rate in the file."""
         return read(read_mahimahi, self.path)
 
 
 class RateFile(Trace):
-    """A file of rates over time, which starts again at its end or stays at its last rate."""
+    """A file of rates over time, which starts again after its end or keeps its last rate."""
 
     path: AnyPath = Field(description="the file, relative to that of the scenario")
     repeat: bool = Field(
@@ -108,17 +112,17 @@ class RateFile(Trace):
 
     @property
     def starts_anywhere(self) -> bool:
-        """As was written."""
+        """Whether `shift` is random."""
         return self.shift == "random"
 
 
 class CsvTrace(RateFile):
-    """A trace of two columns: seconds, and Mbit/s from then on."""
+    """A trace with two columns: seconds, and Mbit/s from each time on."""
 
     kind: Literal["csv"] = Field(default="csv", description="seconds, Mbit/s")
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says."""
+        """Return the rate in the file."""
         return read(read_csv, self.path, repeat=self.repeat)
 
 
@@ -126,19 +130,19 @@ class UccTrace(RateFile):
     """A drive or a stay of UCC's 5G data set: DL_bitrate or UL_bitrate, in kbit/s.
 
     Raca et al., "Beyond Throughput, The Next Generation: A 5G Dataset with Channel and Context
-    Metrics", MMSys 2020. `fedsim fetch ucc-5g` gets it.
+    Metrics", MMSys 2020. `fedsim fetch ucc-5g` downloads it.
     """
 
     kind: Literal["ucc-5g"] = Field(default="ucc-5g", description="G-NetTrack's table")
     direction: Direction = Field(default="down", description=_DIRECTION)
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says of that direction."""
+        """Return the rate of that direction."""
         return read(read_ucc, self.path, direction=self.direction, repeat=self.repeat)
 
 
 class LumosTrace(RateFile):
-    """A run of Lumos5G's table: the Throughput of each second, downlink, in Mbit/s.
+    """A run of Lumos5G's table: the downlink Throughput of each second, in Mbit/s.
 
     Narayanan et al., "Lumos5G: Mapping and Predicting Commercial mmWave 5G Throughput", IMC 2020.
     """
@@ -147,21 +151,21 @@ class LumosTrace(RateFile):
     run: int = Field(ge=0, description="run_num of the table")
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says of that run."""
+        """Return the rate of that run."""
         return read(read_lumos, self.path, run=self.run, repeat=self.repeat)
 
 
 class PensieveTrace(RateFile):
-    """A trace of Pensieve, of FCC by way of it, or of the 5G measurements of SIGCOMM 2021.
+    """A trace in Pensieve's format, such as FCC's, or the 5G measurements of SIGCOMM 2021.
 
-    Lines of seconds and Mbit/s: the rate up to then. Mao et al., "Neural Adaptive Video Streaming
-    with Pensieve", SIGCOMM 2017.
+    Each line has seconds, and the rate until then in Mbit/s. Mao et al., "Neural Adaptive Video
+    Streaming with Pensieve", SIGCOMM 2017.
     """
 
     kind: Literal["pensieve"] = Field(default="pensieve", description="seconds Mbit/s")
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says."""
+        """Return the rate in the file."""
         return read(read_pensieve, self.path, repeat=self.repeat)
 
 
@@ -176,7 +180,7 @@ class MonroeTrace(RateFile):
     direction: Direction = Field(default="down", description=_DIRECTION)
 
     def rate(self, read: TraceReader) -> Steps:
-        """Return what the file says of that direction."""
+        """Return the rate of that direction."""
         return read(read_monroe, self.path, direction=self.direction, repeat=self.repeat)
 
 
@@ -188,4 +192,4 @@ TRACES: Registry[Trace] = Registry(
 """The formats of rate traces."""
 
 AnyTrace = Given[Annotated[Trace, OneOf(TRACES)] | None, Trace | Block | None]
-"""A field that takes one of them."""
+"""A field for a trace, or none."""

@@ -38,7 +38,7 @@ ARCHITECTURES: Registry[Architecture] = Registry(
     ),
     Architecture,
 )
-"""Every network that a scenario can name."""
+"""The architectures that a scenario can name."""
 
 __all__ = [
     "ARCHITECTURES",

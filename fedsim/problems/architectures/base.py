@@ -1,6 +1,6 @@
 """Base class of architectures: a frozen block that builds a PyTorch module.
 
-PyTorch is imported when a module is built, not before.
+PyTorch is imported only when a module is built.
 """
 
 from abc import abstractmethod
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 class Kept(dict[object, Any]):
-    """A value computed from a block; blocks are equal whatever it is, and copies have none.
+    """Values computed from a block, which affect neither its equality nor its copies.
 
-    It is not cached by the block's fields: user-defined code may read what is not among them.
+    They belong to one instance. A cache keyed by the block's fields would be wrong, since
+    user-defined code may depend on other things.
     """
 
     __hash__ = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is of this type."""
+        """Return whether `other` has this type; all instances count as equal."""
         return isinstance(other, Kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -35,9 +36,9 @@ class Kept(dict[object, Any]):
 class Architecture(Spec):
     """A network, as a block: builds a module for rows with given numbers of features and outputs.
 
-    The parameters that the module would train are the model, one flat vector in the order of
-    `named_parameters()`. All else that it holds, parameters that are frozen (`requires_grad` is
-    false) and buffers, is the same at every node, is not trained, and never travels.
+    The trainable parameters of the module are the model: one flat vector in the order of
+    `named_parameters()`. Frozen parameters (`requires_grad` is false) and buffers are the same at
+    every node. They are not trained and never sent.
     """
 
     source: ClassVar[str]
@@ -55,61 +56,62 @@ class Architecture(Spec):
 
     @property
     def predicts(self) -> bool:
-        """Whether outputs are predictions of targets, rather than the losses of the rows."""
+        """Whether outputs are predictions of targets; otherwise they are the losses of the rows."""
         return True
 
     @property
     def sampled(self) -> Sequence[int]:
-        """The rows whose operations are counted, where a row is the number of an item."""
+        """The rows whose operations are counted, if rows are numbers of items and not features."""
         return ()
 
     _kept: "Kept" = PrivateAttr(default_factory=Kept)
 
     @property
     def kept(self) -> "Kept":
-        """The value computed from this very block, for as long as the block exists."""
+        """The values computed from this very block, for as long as it exists."""
         return self._kept
 
     @abstractmethod
     def module(self, features: int, outputs: int) -> "nn.Module":
-        """Return the module, its parameters drawn from PyTorch's own seeded stream.
+        """Return the module, whose parameters are drawn from PyTorch's own seeded stream.
 
         It maps a batch of shape (b, *self.shape(features)) to outputs, shape (b, outputs).
 
         Args:
-            features: numbers per row.
-            outputs: how many classes there are, or 1.
+            features: the number of features per row.
+            outputs: the number of classes, or 1.
 
         Raises:
-            DataError: the module cannot be built for these.
+            DataError: the module cannot be built for these numbers.
         """
 
     def shape(self, features: int) -> tuple[int, ...]:
         """Return the shape in which the features of a row are passed to the module.
 
         Raises:
-            DataError: that many features do not fill such a shape.
+            DataError: this number of features does not fill such a shape.
         """
         return (features,)
 
     def check(self, X: Features, outputs: int) -> None:
-        """Check that rows can be passed to the module; by default only what `shape` checks.
+        """Check that rows can be passed to the module; by default only their number of features.
 
         Args:
             X: features, shape (n, d), dense.
-            outputs: how many classes there are, or 1.
+            outputs: the number of classes, or 1.
 
         Raises:
-            DataError: they cannot be.
+            DataError: they cannot be passed.
         """
 
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
         """Return the loss of each row, shape (b,), or their mean, shape ().
 
         Args:
-            outputs: the number of outputs of the module.
-            targets: classes, shape (b,), whole numbers from 0; or for `squared` numbers, (b,).
-            criterion: the loss to compute.
+            outputs: the outputs of the module, shape (b, outputs).
+            targets: classes, shape (b,), whole numbers from 0; or numbers for `squared`, shape
+                (b,).
+            criterion: the loss to compute: `squared` or cross entropy.
         """
         from torch.nn import functional  # takes 1 s, and is an extra
 
@@ -119,7 +121,7 @@ class Architecture(Spec):
 
     @property
     def has_own_loss(self) -> bool:
-        """Whether the loss of a row is that of the criterion alone."""
+        """Whether the loss of a row is simply that of the criterion."""
         handed = getattr(self, "_handed", None)  # of a module that was passed in
         if handed is not None:
             return handed.loss is None and handed.wrap is None
@@ -131,9 +133,9 @@ class Architecture(Spec):
         targets: "Tensor",
         criterion: str,
     ) -> "Tensor | None":
-        """Return the rows' mean loss computed directly; it has to equal the mean of `row_losses`.
+        """Return the rows' mean loss if it is computed directly; None if only row by row.
 
-        None if the loss is only computed row by row.
+        It has to equal the mean of `row_losses`.
         """
         return None
 

@@ -57,24 +57,25 @@ class DenseLayers(Architecture):
 
 
 class Wrap(Protocol):
-    """Makes of a module one whose rows are numbers of items, and whose outputs are their losses."""
+    """Wraps a module: the rows of the new module are item numbers, and its outputs are losses."""
 
     @property
     def sampled(self) -> Sequence[int]:
         """The items whose operations are counted."""
 
     def __call__(self, module: "nn.Module") -> "nn.Module":
-        """Return the module of item numbers."""
+        """Return the wrapped module."""
 
 
 class PassedModule(NamedTuple):
     """A module and a loss passed in from Python.
 
     Attributes:
-        make: a factory of the module; or the module itself, whose parameters are the ones to begin
-            with.
-        loss: of outputs and targets, each row's or their mean; None for that of the criterion.
-        wrap: makes of the module one whose outputs are losses, shape (b, 1); None if they are not.
+        make: a factory of the module; or the module itself, with its initial parameters.
+        loss: a function of outputs and targets that returns the loss of each row, or their mean;
+            None for the loss of the criterion.
+        wrap: converts the module to one whose outputs are losses, shape (b, 1); None if it outputs
+            predictions.
     """
 
     make: "nn.Module | Callable[[], nn.Module]"
@@ -82,7 +83,7 @@ class PassedModule(NamedTuple):
     wrap: "Wrap | None" = None
 
     def module(self) -> "nn.Module":
-        """Return a module of which no other reference exists.
+        """Return a new module, or a copy of the given one.
 
         Raises:
             DataError: the factory fails, or returns something else.
@@ -90,21 +91,23 @@ class PassedModule(NamedTuple):
         from torch import nn
 
         try:
-            made: object = deepcopy(self.make) if isinstance(self.make, nn.Module) else self.make()
+            module: object = (
+                deepcopy(self.make) if isinstance(self.make, nn.Module) else self.make()
+            )
         except Exception as error:  # noqa: BLE001 - the code of a user's module may raise anything
             text = "a class or function that makes the module is called without arguments; it fails"
             if isinstance(self.make, nn.Module):
                 text = "the module cannot be copied"
             raise DataError("loss.model", f"{text}: {named_line(error)}") from None
-        if not isinstance(made, nn.Module):
-            text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
+        if not isinstance(module, nn.Module):
+            text = f"the module is to be a torch.nn.Module; got {type(module).__name__}"
             raise DataError("loss.model", text)
-        if any(each.is_cuda for each in made.parameters()):
-            made.cpu()  # where it is tried; `device` says where it is trained
-        return made if self.wrap is None else self.wrap(made)
+        if any(parameter.is_cuda for parameter in module.parameters()):
+            module.cpu()  # the module is tried there; `device` chooses where it is trained
+        return module if self.wrap is None else self.wrap(module)
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":
-        """Return the loss; where its class has a `reduction`, the loss of each row."""
+        """Return the loss; a class with a `reduction` is copied to return each row's loss."""
         if getattr(self.loss, "reduction", None) not in {"mean", "sum"}:
             return self.loss
         by_row = copy(self.loss)
@@ -139,7 +142,7 @@ class GivenModule(Holding, Architecture):
         return self.row
 
     def module(self, features: int, outputs: int) -> "nn.Module":
-        """Return a separate module; see `Architecture.module`."""
+        """Return a new module; see `Architecture.module`."""
         return self._handed.module()
 
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
@@ -152,7 +155,7 @@ class GivenModule(Holding, Architecture):
 
     @property
     def predicts(self) -> bool:
-        """Whether outputs are predictions; a step's are losses."""
+        """Whether outputs are predictions; a wrapped module outputs losses."""
         return self._handed.wrap is None
 
     @property
@@ -162,7 +165,7 @@ class GivenModule(Holding, Architecture):
         return () if wrap is None else wrap.sampled
 
     def mean_loss(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor | None":
-        """Return the mean that the loss itself computes, if it computes one."""
+        """Return the mean that the loss computes itself; None if it does not."""
         if getattr(self._handed.loss, "reduction", None) != "mean":
             return None
         return self._loss_values(outputs, targets, criterion, by_row=False)
@@ -170,7 +173,7 @@ class GivenModule(Holding, Architecture):
     def _loss_values(
         self, outputs: "Tensor", targets: "Tensor", criterion: str, *, by_row: bool
     ) -> "Tensor":
-        """Return the loss's values, its weights moved to the outputs' type and device."""
+        """Return the values of the loss; its weights get the outputs' type and device."""
         from torch import nn
 
         loss: Any = self._handed.row_loss() if by_row else self._handed.loss
@@ -179,20 +182,21 @@ class GivenModule(Holding, Architecture):
             if key not in self.kept:
                 self.kept[key] = deepcopy(loss).to(outputs.device, outputs.dtype)
             loss = self.kept[key]
-        found: Tensor = loss(
+        values: Tensor = loss(
             outputs.reshape(targets.shape) if criterion == "squared" else outputs, targets
         )
-        return found
+        return values
 
     def singled_out(self, outputs: int) -> list[int]:
         """Return the classes that the user-defined loss treats specially."""
-        loss, found = self._handed.loss, list[int]()
+        loss, special = self._handed.loss, list[int]()
         ignored, weight = getattr(loss, "ignore_index", None), getattr(loss, "weight", None)
         if isinstance(ignored, int) and 0 <= ignored < outputs:
-            found.append(ignored)
+            special.append(ignored)
         if getattr(weight, "shape", None) == (outputs,):
-            found += [int(weight.argmin()), int(weight.argmax())]  # type: ignore[union-attr]
-        return found
+            # The losses of these two classes show whether weights differ.
+            special += [int(weight.argmin()), int(weight.argmax())]  # type: ignore[union-attr]
+        return special
 
     @property
     def _handed(self) -> PassedModule:
@@ -200,7 +204,7 @@ class GivenModule(Holding, Architecture):
         return PassedModule(*handed)
 
 
-# Base class of networks for images, whose rows are images, channel by channel.
+# Base class of networks for images. The rows are images, channel by channel.
 
 COLOURS = 3
 
@@ -228,12 +232,12 @@ class ImageNetwork(Architecture):
 
 
 def square_image(features: int) -> tuple[int, int, int]:
-    """Return the shape of a square image of so many numbers, grey or of three colours.
+    """Return the shape of a square image of `features` numbers, grey or with three colours.
 
-    At most one fits: no square number is three times another.
+    At most one of the two fits, because no square number is three times another one.
 
     Raises:
-        DataError: that many features do not fill one.
+        DataError: neither fits.
     """
     for channels in (1, COLOURS):
         side = round((features / channels) ** 0.5)
@@ -268,7 +272,7 @@ class Convolutional(ImageNetwork):
 
 
 class FemnistNetwork(ImageNetwork):
-    """The network of LEAF for FEMNIST: as `cnn`, with 2048 units in the dense layer."""
+    """LEAF's network for FEMNIST: the same as `cnn`, with 2048 units in the dense layer."""
 
     source: ClassVar[str] = "Caldas et al., LEAF, arXiv:1812.01097, 2018 (FEMNIST)"
 
@@ -304,9 +308,10 @@ STAGES = 3
 class ResidualNetwork(ImageNetwork):
     """The residual network for CIFAR, with group normalisation in place of batch normalisation.
 
-    3 stages of n residual blocks of two convolutions each; with the convolution before them and
-    the dense layer behind, 6 n + 2 layers. Batch normalisation has statistics that clients do not
-    share, and that fail where their labels differ; groups have none.
+    It has 3 stages of n residual blocks with two convolutions each. With the convolution before
+    them and the dense layer after them these are 6 n + 2 layers. Batch normalisation uses
+    statistics that clients do not share, and fails if their labels differ; group normalisation uses
+    none.
     """
 
     source: ClassVar[str] = (
@@ -387,11 +392,11 @@ class TokenNetwork(Architecture):
 
 
 class Transformer(TokenNetwork):
-    """A small decoder: predicts the next token of a row.
+    """A small decoder that predicts the next token of a row.
 
-    Embedded tokens and places, then layers of causal attention and of two dense ones (4 times as
-    wide, Gaussian error linear units), each behind a layer normalisation and beside a shortcut.
-    The state at the last token is normalised, and a dense layer predicts the next one.
+    Tokens and positions are embedded. Each layer has causal attention and two dense layers (4 times
+    as wide, Gaussian error linear units), both with layer normalisation in front and a shortcut.
+    The state at the last token is normalised, and a dense layer predicts the next token.
     """
 
     source: ClassVar[str] = (
@@ -425,10 +430,10 @@ class Transformer(TokenNetwork):
 
 
 class CharacterLSTM(TokenNetwork):
-    """The network of LEAF for Shakespeare: long short-term memory over embedded characters.
+    """LEAF's network for Shakespeare: long short-term memory over embedded characters.
 
-    The last layer's state after the last character goes through a dense layer, which predicts
-    the next one.
+    The state of the last layer after the last character is passed to a dense layer, which predicts
+    the next character.
     """
 
     source: ClassVar[str] = "Caldas et al., LEAF, arXiv:1812.01097, 2018 (Shakespeare)"

@@ -68,7 +68,7 @@ SOURCES: Registry[Source] = Registry(
     Source,
     title="data",
 )
-"""Every data source that a scenario can name."""
+"""The data sources that a scenario can name."""
 
 __all__ = [
     "ENTRIES",

@@ -18,16 +18,16 @@ from fedsim.problems.tables.fit_exchange import FitExchange
 class Source(Spec):
     """A data source; `load` reads, checks and preprocesses the samples.
 
-    To treat other rows like these, use `plain`, which returns the samples before preprocessing, and
-    `fit(samples.X, source.preprocess)` both the features after it and the function to apply to the
-    others.
+    To preprocess other rows in the same way, use `plain`, which returns the samples before
+    preprocessing. Then `fit(samples.X, source.preprocess)` returns their features after it, and the
+    function to apply to other rows.
     """
 
     source: ClassVar[str]
     """Human-readable source of the format or the data."""
 
     numbers_clients: ClassVar[bool | str] = False
-    """Whether its rows carry client numbers; or the name of the field that supplies them."""
+    """Whether its rows have client numbers; or the name of the field that provides them."""
 
     kind: str
     preprocess: Given[tuple[Step, ...], Sequence[Step | Keys]] = as_written(
@@ -40,11 +40,11 @@ class Source(Spec):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read or draw the samples as they are.
 
-        Features stay in the type of the file where a number takes up to four bytes, such as
-        bytes of pixels (see `fedsim.problems.samples.as_read`); all others are float64.
+        Numbers of up to four bytes keep the type of the file, such as bytes of pixels (see
+        `fedsim.problems.samples.as_read`); all others are float64.
 
         Args:
-            folder: what relative paths are relative to: the folder of the scenario file.
+            folder: the base of relative paths: the folder of the scenario file.
             rng: the stream that generators draw from.
 
         Raises:
@@ -60,8 +60,8 @@ class Source(Spec):
     def load(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Return the samples, checked and preprocessed; arguments and errors as for `read`.
 
-        Features are float64. Once preprocessed they no longer go with a planted truth, so it is
-        dropped then.
+        Features are float64. A planted truth is dropped if there is preprocessing, since it no
+        longer fits the features.
         """
         samples = self.plain(folder, rng)
         if not self.preprocess:
@@ -77,7 +77,12 @@ class Source(Spec):
     ) -> Samples:
         """Return test rows before preprocessing, in the form of training rows.
 
-        Arguments and errors as for `read`; `training` are the rows of another source.
+        Arguments and errors as for `read`.
+
+        Args:
+            folder: see `read`.
+            rng: see `read`.
+            training: the training rows, which come from another source.
         """
         return self.load(folder, rng) if self.preprocess else self.plain(folder, rng)
 
@@ -96,20 +101,20 @@ class Source(Spec):
 
     @property
     def fits_clients(self) -> bool:
-        """Whether each client's rows are preprocessed by what is fitted on them alone."""
+        """Whether preprocessing is fitted for each client, on its own rows only."""
         return False
 
     def transform_clients(
         self, samples: Samples, rows: Sequence[NDArray[np.intp]], test: Samples | None
     ) -> tuple[Samples, Samples | None]:
-        """Return samples and test rows, each client's preprocessed by what its own rows fit.
+        """Return samples and test rows, preprocessed for each client as fitted on its own rows.
 
-        Called only if `fits_clients`.
+        Only called if `fits_clients`.
 
         Args:
             samples: training rows before preprocessing.
             rows: the indices of each client's rows.
-            test: rows that no client has, if any.
+            test: held-out rows, if any.
         """
         raise NotImplementedError
 
@@ -121,10 +126,10 @@ class Source(Spec):
     def fit_exchange(self, samples: Samples, rows: Sequence[NDArray[np.intp]]) -> FitExchange:
         """Return the messages by which the server fits all clients' training rows.
 
-        Called only if `exchanges_fit`; arguments as for `transform_clients`.
+        Only called if `exchanges_fit`; arguments as for `transform_clients`.
         """
         raise NotImplementedError
 
     def explain_fit(self, samples: Samples) -> str:
-        """Return what preprocessing is fitted on, where the user should know; else nothing."""
+        """Return a note on what preprocessing is fitted on; empty if there is nothing to note."""
         return ""

@@ -32,12 +32,11 @@ class File:
 
     Attributes:
         name: the name of the file.
-        address: its public address; empty where the user has to create the file.
-        size: its length in bytes, where known; 0 where not.
-        known: its published checksum, "sha256:..." or "md5:..."; empty where none is known for
-            certain.
-        content: the SHA-256 of its decompressed content, in hexadecimal, where differently
-            compressed copies are known; empty where not.
+        address: its public address; empty if the user has to create the file.
+        size: its length in bytes; 0 if unknown.
+        known: its published checksum, "sha256:..." or "md5:..."; empty if none is certain.
+        content: the SHA-256 of its decompressed content, in hexadecimal, if copies with different
+            compression are known; otherwise empty.
     """
 
     name: str
@@ -52,9 +51,9 @@ class PartSpecification:
     """The training or the test part of a data set.
 
     Attributes:
-        files: the files it is read from.
-        shape: rows and features; 0 where they are not fixed.
-        labels: the number of rows with each label, where that identifies the set.
+        files: the files of the part.
+        shape: rows and features; 0 for a number that is not fixed.
+        labels: the number of rows with each label, if that identifies the set.
     """
 
     files: tuple[File, ...]
@@ -70,9 +69,9 @@ class Entry:
 
     Attributes:
         format: the format of its files.
-        parts: its training part, and its test part where it has one.
-        origin: the set's authors, and the licence of a copy, where it is stated.
-        made: how a user creates the file where it cannot be downloaded.
+        parts: its training part, and its test part if it has one.
+        origin: the set's authors, and the licence of the copy if it is stated.
+        made: how a user creates the file if it cannot be downloaded.
     """
 
     format: Format
@@ -87,7 +86,7 @@ class Entry:
 
     @property
     def download(self) -> str:
-        """Human-readable summary of a download: "1.4 MB from https://..."; empty if nothing."""
+        """A summary of the download: "1.4 MB from https://..."; empty if there is none."""
         files = [file for file in self.files if file.address]
         if not files:
             return ""
@@ -234,18 +233,18 @@ ENTRIES: dict[str, Entry] = {
 """The catalogue's entries, by name."""
 
 
-_LONGEST = 200  # characters of a library's error message
+_LONGEST = 200  # characters of a library's error message, at most
 
 FOLDER_VARIABLE = "FEDSIM_DATA"
-"""The environment variable that names the folder of a user's own copies."""
+"""The environment variable with the folder of a user's own copies."""
 
 
 class Catalogue(Source):
-    """A well-known data set: a copy of the user's own, or one downloaded by `fedsim fetch`.
+    """A well-known data set: a user's own copy, or one downloaded by `fedsim fetch`.
 
-    It is searched for in the folder named by FEDSIM_DATA, in its subfolder with the set's name, and
-    then among the downloads. It is recognised by the checksums of its files; if the catalogue has
-    none, by its shape and its label counts.
+    It is searched for in the folder that FEDSIM_DATA names, in its subfolder with the set's name,
+    and then among the downloads. It is recognised by the checksums of its files; if the catalogue
+    has none, by its shape and its label counts.
     """
 
     source: ClassVar[str] = "; ".join(f"{name}: {entry.origin}" for name, entry in ENTRIES.items())
@@ -279,7 +278,7 @@ class Catalogue(Source):
         """Read the first copy that is found.
 
         Raises:
-            DataError: no copy exists, or it is not the set that the catalogue describes.
+            DataError: there is no copy, or it is not the set that the catalogue describes.
         """
         rows = ENTRIES[self.name].parts[self.part]
         paths = find(self.name, self.part)
@@ -341,10 +340,10 @@ def fetch(name: str) -> Path:
     """Download a data set into the user's cache, check it, and return its folder or file.
 
     Args:
-        name: the name of the catalogue, as `fedsim fetch` lists them.
+        name: the name in the catalogue, as `fedsim fetch` lists it.
 
     Raises:
-        DataError: there is no such set, it cannot be had, or it is not what is expected.
+        DataError: there is no such set, the download fails, or its content is not as expected.
 
     Example:
         Not run by the tests, since it downloads:
@@ -369,12 +368,12 @@ def fetch(name: str) -> Path:
 
 
 def _get(size: int, address: str, path: str, _: object) -> None:
-    """Write a file of a stated length, as a pooch downloader; pooch checks the hash before use."""
+    """Download a file of a known length for pooch, which checks the hash before use."""
     download(address, Path(path), size, "data.name")
 
 
 def _unreachable(name: str, file: File, error: Exception) -> str:
-    """Return a message on why a file could not be downloaded, and where to put it by hand."""
+    """Return the reason why a download failed, and where to put the file by hand."""
     reason = " ".join(str(error).split())
     reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else reason
     places = " or ".join(str(place) for place in _places(name, file))
@@ -389,6 +388,7 @@ def _find(name: str, file: File) -> Path | None:
 
 
 def _places(name: str, file: File) -> Iterator[Path]:
+    # A user's own copy takes precedence over a download.
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder:
         yield Path(folder) / file.name
@@ -397,8 +397,13 @@ def _places(name: str, file: File) -> Iterator[Path]:
 
 
 def _recognise(content: bytes, file: File, path: Path, name: str) -> bytes:
-    """Return the content of a file, decompressed, after checking its checksum."""
+    """Return the decompressed content of a file.
+
+    Raises:
+        DataError: its checksum is not that of the catalogue.
+    """
     plain = decompress(content, path, "data.name")
+    # A checksum of the content accepts a copy in another compression, or in none.
     if file.content:
         kind, expected, seen = "sha256", file.content, hashlib.sha256(plain).hexdigest()
     elif file.known:
@@ -429,7 +434,11 @@ def _parse(
 
 
 def _check(samples: Samples, rows: PartSpecification, path: Path, name: str) -> None:
-    """Check that the samples match the catalogue's entry, as far as it states."""
+    """Check that the samples match the catalogue's entry.
+
+    Raises:
+        DataError: their shape or their labels differ.
+    """
     seen = (samples.rows, samples.features)
     if any(wanted and wanted != is_ for wanted, is_ in zip(rows.shape, seen, strict=True)):
         wanted = " x ".join(str(size or "any") for size in rows.shape)

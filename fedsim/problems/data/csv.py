@@ -24,22 +24,22 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file
 Column = str | int
 
 _SHOWN = 60
-"""The number of characters shown of a cell at fault and of a column name."""
+"""The largest number of characters shown of a malformed cell or a column name."""
 
-_REASON = 200  # characters of pandas' message, which may quote a whole line
+_REASON = 200  # characters of pandas' message, at most: it may quote a whole line
 
-_BEGINNING = 1 << 16  # bytes that are looked at for a likelier separator
+_BEGINNING = 1 << 16  # bytes that are searched for a likelier separator
 
 _TIMES = 20
-"""The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
+"""Bytes of memory per byte of a table: "1," becomes a number of 8 bytes, several times."""
 
 
 _HINT = "`kind: table` reads texts, gaps, dates and other separators, and leaves columns out"
-_LISTED = 10  # columns at fault that are shown
+_LISTED = 10  # columns with faults that are listed, at most
 
 
 def _join(faults: Sequence[str], path: Path) -> str:
-    """Return the faults of all columns as one text, with what to do."""
+    """Return the faults of all columns as one text, with a remedy."""
     if len(faults) == 1:
         return f"{faults[0]}; {_HINT}"
     lines = [
@@ -53,7 +53,7 @@ def _join(faults: Sequence[str], path: Path) -> str:
 class Csv(Source):
     """A file of comma-separated values, plain or compressed, with a column of labels.
 
-    Columns are named as the header names them, or by their number, from 1.
+    Columns are identified by their name in the header, or by their number, from 1.
     """
 
     source: ClassVar[str] = "RFC 4180, read by pandas"
@@ -118,6 +118,7 @@ class Csv(Source):
         try:
             self._check_names(content, path)
             with warnings.catch_warnings():
+                # pandas would drop surplus values of a row with a mere warning.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 return pd.read_csv(
                     BytesIO(content),
@@ -138,14 +139,20 @@ class Csv(Source):
             raise DataError("data.path", f"{text}{other}; {_HINT}") from error
 
     def _separator_clause(self, content: bytes) -> str:
-        """Return a clause on the separator that the file seems to have, if it is another one."""
+        """Return a clause on the separator that the file seems to have, if it differs."""
         separator = find_separator(content[:_BEGINNING].decode("utf-8", errors="replace"))
         return (
             "" if separator == self.separator else f"; {SEPARATOR_NAMES[separator]} separate them"
         )
 
     def _check_names(self, content: bytes, path: Path) -> None:
-        """Check that column names are distinct; pandas would rename duplicates by a number."""
+        """Check that column names are distinct.
+
+        Pandas would rename duplicates by appending a number.
+
+        Raises:
+            DataError: a name occurs twice or is missing, or the first line seems to be no header.
+        """
         if not self.header:
             return
         import pandas as pd
@@ -174,7 +181,11 @@ class Csv(Source):
             raise DataError("data.path", f"{text}; give it one, or leave it out")
 
     def _position(self, frame: "pd.DataFrame", column: Column, key: str, path: Path) -> int:
-        """Return the index, from 0, of a column given by name or number."""
+        """Return the index, from 0, of a column given by name or number.
+
+        Raises:
+            DataError: there is no such column.
+        """
         names = [str(name) for name in frame.columns] if self.header else []
         if isinstance(column, int) and 1 <= column <= frame.shape[1]:
             return column - 1
@@ -189,7 +200,11 @@ class Csv(Source):
         )
 
     def _owners(self, frame: "pd.DataFrame", place: int, path: Path) -> NDArray[np.int64]:
-        """Return the owner of each row as a number from 0, in the order of numbers or names."""
+        """Return the client of each row as a number from 0, in the order of numbers or names.
+
+        Raises:
+            DataError: a row has no client.
+        """
         column = frame.iloc[:, place]
         if column.isna().any():
             row = int(np.flatnonzero(column.isna())[0]) + 1
@@ -201,12 +216,12 @@ class Csv(Source):
         """Return a column as numbers.
 
         Raises:
-            DataError: a cell is no number; the message names its line and content.
+            DataError: a cell is no number; the message names its row and content.
         """
         import pandas as pd
 
         column = frame.iloc[:, place]
-        if column.dtype.kind == "O":  # integers of any length, which a float may not hold
+        if column.dtype.kind == "O":  # integers of any length, which a float may not represent
             column = column.where(column.isna(), column.map(str))
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         wrong = np.flatnonzero(np.isnan(numbers))
@@ -223,7 +238,7 @@ class Csv(Source):
 
 
 def _are_numbers(names: "pd.Series") -> bool:
-    """Return whether the cells of a first line are numbers that do not count columns."""
+    """Return whether a first line consists of numbers that are not simply column numbers."""
     import pandas as pd
 
     numbers = pd.to_numeric(names, errors="coerce")

@@ -22,10 +22,10 @@ _COLUMNS = ("client_id", "sample_path", "label_id")
 _KEY = "data.mapping"
 
 _TIMES = 8
-"""The bytes of memory that a byte of the table takes: a short text is an object of 50 bytes."""
+"""Bytes of memory per byte of the table: a short text is an object of 50 bytes."""
 
 
-_LONGEST, _SHOWN = 1000, 60  # characters shown of a path, and of a cell at fault
+_LONGEST, _SHOWN = 1000, 60  # characters of a path, and of a malformed cell in a message
 
 
 class _Row(NamedTuple):
@@ -38,8 +38,8 @@ class _Row(NamedTuple):
 class FedScale(PictureSource):
     """A client mapping of FedScale, with the images or the archive that it refers to.
 
-    The mapping is a table with the columns client_id, sample_path and label_id; others are left
-    out. Clients are numbered in the order of their ids.
+    The mapping is a table with the columns client_id, sample_path and label_id; other columns are
+    ignored. Clients are numbered in the order of their ids.
     """
 
     source: ClassVar[str] = "Lai et al., FedScale, ICML 2022"
@@ -58,11 +58,12 @@ class FedScale(PictureSource):
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Read the table, and the samples that it names."""
+        """Read the table, and the samples that it refers to."""
         path, samples = folder / self.mapping, folder / self.samples
         rows = _rows(path)
         X = self._images(rows, samples) if samples.is_dir() else _pick(rows, samples, path)
         names = np.array([row.client for row in rows])
+        # Client 10 follows client 9 if all names are numbers; as texts, it would follow client 1.
         numbers = names.astype(np.int64) if _all_whole(names) else names
         client = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
         return Samples(X, np.array([row.label for row in rows], np.float64), client)
@@ -116,7 +117,11 @@ def _row(line: list[str], number: int, places: list[int], width: int, path: Path
 
 
 def _pick(rows: list[_Row], samples: Path, path: Path) -> Array:
-    """Return the rows of an archive that a mapping lists by index."""
+    """Return the rows of an archive that a mapping lists by index, shape (n, d).
+
+    Raises:
+        DataError: the archive has no such array or row, or the rows do not fit into memory.
+    """
     arrays = read_arrays(samples, "data.samples")
     found = arrays.get("X")
     if found is None or found.dtype.kind not in "biuf" or found.ndim < 2:

@@ -1,4 +1,4 @@
-"""NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
+"""NumPy archives, with arrays `X`, `y` and optionally `client`; idx files; rows from Python."""
 
 import sys
 from collections.abc import Callable
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 
 class NpzArchive(Source):
-    """A NumPy archive with arrays X (n, d), y (n,) and, where present, client (n,)."""
+    """A NumPy archive with arrays X (n, d), y (n,) and, optionally, client (n,)."""
 
     source: ClassVar[str] = "NumPy's .npz format"
     numbers_clients: ClassVar[bool | str] = "with an array client"
@@ -49,7 +49,7 @@ def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
         path: the path of the archive, for errors.
 
     Raises:
-        DataError: an array is missing, or one is not of numbers.
+        DataError: an array is missing, or one does not consist of numbers.
     """
     missing = [name for name in ("X", "y") if name not in found]
     if missing:
@@ -88,14 +88,14 @@ def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:
 
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""The number type by the third byte of the file."""
+"""The number type, by the third byte of the file."""
 
 
 class Idx(Source):
     """Images and labels in two files of the idx format, plain or compressed.
 
-    An image is flattened row by row; its pixels are as in the file, whole numbers from 0 to
-    255 in MNIST, so `preprocess: [{divide: 255}]` puts them into [0, 1].
+    An image is flattened row by row. Its pixels are as in the file: in MNIST whole numbers from 0
+    to 255, which `preprocess: [{divide: 255}]` maps to [0, 1].
     """
 
     source: ClassVar[str] = "LeCun, Cortes, Burges: the MNIST database"
@@ -118,12 +118,12 @@ def pair(images: bytes, labels: bytes, paths: tuple[Path, Path]) -> Samples:
     """Return the samples of a file of images and a file of labels.
 
     Args:
-        images: the content of the first file, not compressed.
-        labels: that of the second.
-        paths: the names of both, for errors.
+        images: the content of the file of images, not compressed.
+        labels: the content of the file of labels, not compressed.
+        paths: the names of both files, for errors.
 
     Raises:
-        DataError: one of them is not in the idx format, or the numbers of labels and images differ.
+        DataError: a file is not in the idx format, or the numbers of labels and images differ.
     """
     X = _array(images, paths[0], "data.images", "two or more, the first of them the samples")
     y = _array(labels, paths[1], "data.labels", "one")
@@ -156,16 +156,16 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
             f"means {wanted}",
         )
     check_budget(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
-    if not prod(sizes):  # with a size of 0 the others may be too large for any array
+    if not prod(sizes):  # if one size is 0, the others may be too large for any array
         return np.empty((sizes[0], *[0] * (count - 1)), kind)
     return np.frombuffer(content, kind, offset=start).reshape(sizes)
 
 
-# The data sets that come with scikit-learn: no file and no network is needed.
+# The data sets that come with scikit-learn, which need neither a file nor a network.
 
 
 class Bundled(Source):
-    """A small data set bundled with scikit-learn, labels as given there."""
+    """A small data set bundled with scikit-learn, with its labels."""
 
     source: ClassVar[str] = "scikit-learn's toy data sets; from the UCI repository, diabetes LARS"
 
@@ -176,12 +176,12 @@ class Bundled(Source):
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Load the set: directly from its file where that equals what scikit-learn returns."""
+        """Load the set; directly from scikit-learn's file if that gives the same rows."""
         path = _folder() / _FILES.get(self.name, "")
         if path.is_file():
             rows = np.loadtxt(path, delimiter=",", skiprows=int(path.suffix == ".csv"))
             return Samples(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy())
-        # scikit-learn takes most of a second to import, and few commands need it.
+        # Importing scikit-learn takes most of a second, and few commands need it.
         from sklearn import datasets
 
         load = getattr(datasets, f"load_{self.name.replace('-', '_')}")
@@ -199,7 +199,7 @@ _FILES = {
 
 
 def _folder() -> Path:
-    """Return the folder in which scikit-learn keeps its data."""
+    """Return the folder of scikit-learn's data files."""
     spec = find_spec("sklearn")  # finding a spec does not import the package
     places = spec.submodule_search_locations if spec else None
     return Path(places[0] if places else "", "datasets", "data")
@@ -226,19 +226,20 @@ class GivenRows(Holding, Source):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The labels, ascending, where they are texts."""
+        """The labels in ascending order, if they are texts; otherwise empty."""
         described = self.read(Path(), np.random.default_rng(0)).described
         return () if described is None else tuple(described.labels.values())
 
     def plain_like(self, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
-        """Return test rows whose texts of labels have the numbers of the training rows'.
+        """Return test rows, with texts of labels numbered as in the training rows.
 
         Raises:
-            DataError: a text is among the test rows only.
+            DataError: a text occurs among the test rows only.
         """
         samples = super().plain_like(folder, rng, training)
         own = samples.described.labels if samples.described else {}
         known = training.described.labels if training.described else {}
+        # The same texts already have the same numbers.
         if own in ({}, known):
             return samples
         numbers = {text: number for number, text in known.items()}
@@ -252,7 +253,7 @@ class GivenRows(Holding, Source):
 
 
 def _reject_clients(function: Callable[P, GivenRows]) -> Callable[P, GivenRows]:
-    """Wrap `arrays` so that the former name of an argument names the present one."""
+    """Wrap `arrays` so that a former argument raises an error with its current name."""
 
     @wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> GivenRows:
@@ -268,21 +269,21 @@ def _reject_clients(function: Callable[P, GivenRows]) -> Callable[P, GivenRows]:
 def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> GivenRows:
     """Return arrays as a block, for `problem.data` or `problem.test` of a scenario.
 
-    They are not copied if they are C-contiguous float64 or float32: do not modify them afterwards.
-    A scenario file holds only their digest, so such a scenario is run from Python. `fedsim.table`
-    takes a data frame whose columns are of several kinds.
+    C-contiguous arrays of float64 or float32 are not copied: do not modify them afterwards. A
+    scenario file only contains their digest, so such a scenario has to be run from Python. For a
+    data frame with columns of several kinds use `fedsim.table`.
 
     Args:
-        X: features, shape (n, ...), as an array or a data frame of numbers; each row is read flat,
-            and networks are given its shape.
-        y: labels, shape (n,): numbers, or texts, of which two become -1 and +1 and several 0, 1,
-            ..., in ascending order.
-        client: the client that each row belongs to, shape (n,), for the split `groups`: a number
-            from 0, or a name.
+        X: features, shape (n, ...), as an array or a data frame of numbers. Each row is flattened;
+            networks get it in its shape.
+        y: labels, shape (n,): numbers or texts. Two texts become -1 and +1, more become 0, 1, ...,
+            in ascending order.
+        client: the client of each row, shape (n,), for the split `groups`: a number from 0, or a
+            name.
 
     Raises:
         DataError: shapes disagree, an array is empty, or a number is not finite; or indices of
-            pandas differ, since rows are paired by their place.
+            pandas differ, since rows are paired by position.
 
     Example:
         >>> X, y = [[0.5, 1.0], [2.0, 0.1], [0.3, 0.4]], ["well", "ill", "well"]
@@ -298,7 +299,7 @@ def number_rows(
 ) -> GivenRows:
     """Return arrays as a block; see `arrays`.
 
-    With `signs`, two texts become -1 and +1, as binary losses take them, and not 0 and 1.
+    With `signs`, two texts become -1 and +1, as binary losses need them; otherwise 0 and 1.
     """
     check_indices(X, y, client)
     features = _as_matrix(X)
@@ -325,20 +326,20 @@ def number_rows(
 
 
 def check_indices(X: object, y: object, client: object = None) -> None:
-    """Check that objects of pandas have the same index, since rows are paired by their place.
+    """Check that objects of pandas have the same index, since rows are paired by position.
 
     Raises:
-        DataError: two differ.
+        DataError: two indices differ.
     """
     if "pandas" not in sys.modules:
-        return  # and none of them is of it
+        return  # no argument can be an object of pandas
     import pandas as pd  # it is imported already
 
-    given = {"X": X, "y": y, "client": client}
+    objects = {"X": X, "y": y, "client": client}
     known = {
-        name: each.index
-        for name, each in given.items()
-        if isinstance(each, pd.DataFrame | pd.Series)
+        name: value.index
+        for name, value in objects.items()
+        if isinstance(value, pd.DataFrame | pd.Series)
     }
     first = next(iter(known), "")
     for name, index in known.items():
@@ -350,7 +351,7 @@ def check_indices(X: object, y: object, client: object = None) -> None:
 
 
 def _flattening(labels: NDArray[Any]) -> str:
-    """Return how labels of shape (n, ...) become those of rows, where it is plain."""
+    """Return a hint how labels of shape (n, ...) become one per row; empty if unclear."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         return "; give y[:, 0]"
     if labels.ndim == 2 and labels.dtype.kind in "fiub" and (labels.sum(axis=1) == 1).all():
@@ -359,7 +360,7 @@ def _flattening(labels: NDArray[Any]) -> str:
 
 
 def _labels_of(y: ArrayLike, *, signs: bool) -> tuple[NDArray[Any], dict[float, str]]:
-    """Return labels as numbers, and the text of each number where they are texts.
+    """Return labels as numbers, and the text of each number if labels are texts.
 
     Raises:
         DataError: they are neither numbers nor texts.
@@ -374,10 +375,10 @@ def _labels_of(y: ArrayLike, *, signs: bool) -> tuple[NDArray[Any], dict[float, 
 
 
 def _number(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the number of each text in ascending order, and the texts without blanks around.
+    """Return the number of each text in ascending order, and the texts with normalised blanks.
 
     Raises:
-        DataError: some are no texts, or empty.
+        DataError: some values are no texts, or empty.
     """
     flat = texts.reshape(-1).tolist()
     if (
@@ -394,7 +395,7 @@ def _number(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[st
 
 
 def _as_matrix(X: ArrayLike) -> NDArray[Any]:
-    """Return features as numbers for computing: real ones of 64 or 32 bits.
+    """Return features as real numbers of 64 or 32 bits.
 
     Raises:
         DataError: they are not numbers.
@@ -413,7 +414,7 @@ def _as_matrix(X: ArrayLike) -> NDArray[Any]:
 
 
 def _is_gapped(values: object) -> bool:
-    """Return whether a series or a data frame has numbers of pandas' own types only."""
+    """Return whether a series or a data frame only has numbers, some of pandas' nullable types."""
     kinds: Any = getattr(values, "dtypes", None)
     each: list[Any] = kinds.tolist() if hasattr(kinds, "tolist") else [kinds]
     nullable = [hasattr(kind, "na_value") for kind in each]
@@ -421,7 +422,7 @@ def _is_gapped(values: object) -> bool:
 
 
 def _columns_of_texts(X: object) -> list[str]:
-    """Return the names of a data frame's columns that hold no numbers."""
+    """Return the names of a data frame's columns that do not contain numbers."""
     types = getattr(X, "dtypes", None)
     if types is None or not hasattr(types, "items"):
         return []
@@ -435,7 +436,7 @@ def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
         DataError: rows differ in length.
     """
     try:
-        if _is_gapped(values):  # pandas' own types of numbers, which have cells without one
+        if _is_gapped(values):  # pandas' nullable types, in which cells may be missing
             values = values.to_numpy(np.float64, na_value=np.nan)  # type: ignore[union-attr]
         return np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -443,7 +444,11 @@ def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _client_numbers(clients: ArrayLike) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the number of each row's client, and the names of clients that have any."""
+    """Return the number of each row's client, and the names of clients if they have any.
+
+    Raises:
+        DataError: clients are neither whole numbers from 0 nor names.
+    """
     found = _labels_as_read(clients, "clients")
     if found.dtype.kind in "OU":
         return _number(found, "clients are whole numbers, or")

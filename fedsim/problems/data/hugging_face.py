@@ -1,6 +1,6 @@
-"""Data sets of Hugging Face on disk: folders of `save_to_disk`, and Parquet.
+"""Data sets of Hugging Face on disk: folders of `save_to_disk`, and Parquet files.
 
-Their tables are Arrow's, so pyarrow reads them; the package `datasets` is not needed.
+Their tables are in Arrow's format, so pyarrow reads them; the package `datasets` is not needed.
 """
 
 import json
@@ -34,14 +34,14 @@ def whole_column(table: Any, name: str, key: str, where: str) -> Any:
         where: the origin of the table, for errors.
 
     Raises:
-        DataError: the table has no such column, or a row has nothing in it.
+        DataError: the table has no such column, or a cell of it is empty.
     """
     if name not in table.column_names:
         columns = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
         raise DataError(key, f"{where} has no column {name!r}; it has {columns[:400]}")
     column = table.column(name)
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if hasattr(array, "storage"):  # an extension, such as the arrays of Hugging Face
+    if hasattr(array, "storage"):  # an extension type, such as Hugging Face's arrays
         array = array.storage
     if array.null_count:
         row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
@@ -50,10 +50,10 @@ def whole_column(table: Any, name: str, key: str, where: str) -> Any:
 
 
 def numbers(array: Any, name: str, key: str, where: str) -> Array:
-    """Return cells of numbers, or of lists of as many numbers each, as rows (n, d).
+    """Return cells of numbers, or of equally long lists of numbers, as rows (n, d).
 
     Raises:
-        DataError: a cell holds something else; the first row at fault is named.
+        DataError: a cell contains something else; the message names the first such row.
     """
     from pyarrow import types  # takes 0.1 s, and few commands need it
 
@@ -68,12 +68,17 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
 
 
 def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
-    """Return the contents of lists of one length, end to end."""
+    """Return the contents of equally long lists, concatenated.
+
+    Raises:
+        DataError: lists differ in length, or contain empty values.
+    """
     from pyarrow import compute
 
     lengths = compute.list_value_length(array).to_numpy(zero_copy_only=False)
     other = np.flatnonzero(lengths != lengths[:1])
     if len(other):
+        # So far every row has the same number of lists, which are counted over all rows.
         row = int(other[0]) * rows // len(lengths) + 1
         seen = f"{lengths[other[0]]} values in a list, but {lengths[0]} in the first"
         text = f"{where}, row {row}: the column {name!r} has {seen}; all take one number of them"
@@ -87,7 +92,7 @@ def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
 
 
 def number_values(array: Any) -> NDArray[np.int64]:
-    """Return an integer from 0 for each cell, by the order of the distinct values, shape (n,)."""
+    """Return an integer from 0 for each cell, in the order of the distinct values, shape (n,)."""
     values = np.array(array.to_pylist())
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
@@ -95,13 +100,13 @@ def number_values(array: Any) -> NDArray[np.int64]:
 _KEY = "data.path"
 
 _TIMES = 5
-"""The bytes of memory that a byte of a table takes: as it is, and in float32."""
+"""Bytes of memory per byte of a table: one copy as it is, and one in float32."""
 
 
 class HuggingFace(PictureSource):
     """A data set saved by Hugging Face's `datasets`: a folder, or Parquet files.
 
-    Columns of features are numbers, lists of as many numbers in each row, or images.
+    Columns of features contain numbers, equally long lists of numbers, or images.
     """
 
     source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021: save_to_disk and to_parquet"
@@ -148,6 +153,7 @@ class HuggingFace(PictureSource):
         if y.shape[1] != 1:
             text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers per row"
             raise DataError(key, f"{text}; a label is one")
+        # `datasets` gives a row without a label the class -1.
         unknown = np.flatnonzero(y[:, 0] < 0)
         if len(unknown) and _is_class(table.schema, self.label):
             text = f"{where}, row {unknown[0] + 1}: the label is {y[unknown[0], 0]:g}"
@@ -171,7 +177,11 @@ class HuggingFace(PictureSource):
         return self._images(contents, files, folder, f"{where}, column {name!r}")
 
     def _images(self, contents: Any, files: Any, folder: Path, where: str) -> NDArray[Any]:
-        """Return images whose content is in the table, or in files that it names."""
+        """Return images whose content is in the table, or in files that the table names.
+
+        Raises:
+            DataError: a cell has neither content nor a path.
+        """
         rows = self.rows_of(len(contents), "data.features")
         for place in range(len(contents)):
             content = contents[place].as_py()
@@ -196,7 +206,7 @@ def _is_class(schema: Any, name: str) -> bool:
 
 
 def _table(path: Path) -> Any:
-    """Return all rows.
+    """Return all rows of a data set.
 
     Raises:
         DataError: it is no such data set, or damaged; the message names the file.
@@ -221,7 +231,11 @@ def _table(path: Path) -> Any:
 
 
 def _open(file: Path) -> Any:
-    """Return the rows of a file; Arrow files are memory-mapped until their rows are read."""
+    """Return the rows of a file; Arrow files stay memory-mapped until their rows are read.
+
+    Raises:
+        DataError: the file is damaged, or in another format.
+    """
     import pyarrow as pa
 
     check_is_file(file)
@@ -241,7 +255,7 @@ def _files(path: Path) -> list[Path]:
     """Return the files of a data set.
 
     Raises:
-        DataError: none exists.
+        DataError: there are none.
     """
     if not path.is_dir():
         return [path]
@@ -259,7 +273,11 @@ def _files(path: Path) -> list[Path]:
 
 
 def _list_saved(path: Path) -> list[Path]:
-    """Return the files listed in the state file of a saved data set."""
+    """Return the files that the state file of a saved data set lists.
+
+    Raises:
+        DataError: the state file is malformed, or selects rows by indices.
+    """
     state = path / "state.json"
     try:
         metadata = json.loads(read_bytes(state, _KEY))

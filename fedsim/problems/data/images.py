@@ -33,7 +33,7 @@ FORMATS = {
     "TIFF": (".tif", ".tiff"),
     "WEBP": (".webp",),
 }
-"""The formats that are read, by Pillow's name, with their file suffixes."""
+"""The accepted formats, by Pillow's name, with their file suffixes."""
 
 ENDS = tuple(end for ends in FORMATS.values() for end in ends)
 
@@ -64,28 +64,28 @@ class PictureSource(Source):
     )
 
     def rows_of(self, count: int, key: str) -> "ImageReader":
-        """Return a reader of that many images; `key` of the scenario is for errors."""
+        """Return a reader of `count` images; `key` is the key of the scenario for errors."""
         return ImageReader(count, self.size, self.channels, key)
 
 
 class ImageForm(NamedTuple):
-    """The form that all images share."""
+    """The form that all images share: size (height, width) and number of channels."""
 
     size: tuple[int, int]
     channels: int
 
 
 class ImageReader:
-    """Images read one after the other, each into a row of one array.
+    """Reads images one after the other, each into a row of one array.
 
     Args:
-        count: the number of images to come, at least one.
+        count: the number of images to read, at least one.
         size: see `PictureSource`.
         channels: see `PictureSource`.
         key: the key of the scenario, for errors.
 
     Attributes:
-        X: the rows, shape (count, channels x height x width), as far as images have been added.
+        X: the rows, shape (count, channels x height x width), filled as images are added.
     """
 
     def __init__(
@@ -116,11 +116,12 @@ class ImageReader:
             name: the file's name, for errors.
 
         Raises:
-            DataError: it is no image, or its form differs from the images before it.
+            DataError: it is no image, or its form differs from that of the earlier images.
         """
         pixels = self._decode(content, name)
         if not self._filled:
             what = f"{self._count} images of {pixels.size} numbers, as bytes and in float32,"
+            # A number takes one byte as it is read, and four bytes in float32.
             check_budget(self._key, what, 5 * self._count * pixels.size)
             self.X = np.empty((self._count, pixels.size), np.uint8)
         self.X[self._filled] = pixels.reshape(-1)
@@ -133,6 +134,7 @@ class ImageReader:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                # Pillow only warns about huge images, and would open them.
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 with Image.open(BytesIO(content), formats=tuple(FORMATS)) as image:
                     return self._pixels(image, name)
@@ -151,12 +153,13 @@ class ImageReader:
         check_budget(self._key, f"{name}: its {height} x {width} pixels", 8 * width * height)
         plain = image.convert("L" if form.channels == 1 else "RGB")
         if self._size:
+            # Pillow takes the width first.
             plain = plain.resize(form.size[::-1], _BILINEAR)
         array = np.asarray(plain, dtype=np.uint8)
         return array[None] if array.ndim == 2 else np.moveaxis(array, 2, 0)
 
     def _agree(self, image: "Image.Image", name: str) -> ImageForm:
-        """Return the form that all images take: by default that of the first image.
+        """Return the form of all images, which is by default that of the first image.
 
         Raises:
             DataError: this image has another form.
@@ -182,7 +185,7 @@ def _show(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
 
 
-# Folders of images: one class per subfolder.
+# Folders of images, with one subfolder per class.
 
 
 _KEY = "data.path"
@@ -197,8 +200,8 @@ class _Image(NamedTuple):
 class ImageFolder(PictureSource):
     """A folder with a subfolder of images for each class.
 
-    Labels are 0, 1, ... in the order of the classes' names, as in torchvision's ImageFolder.
-    Images may lie deeper; other files and hidden ones are left out.
+    Labels are 0, 1, ... in the order of the classes' names, as in torchvision's ImageFolder. Images
+    may be in deeper subfolders. Other files and hidden ones are ignored.
     """
 
     source: ClassVar[str] = "torchvision's ImageFolder"
@@ -213,18 +216,19 @@ class ImageFolder(PictureSource):
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Read all images, classes in order, and the files of each by name."""
+        """Read all images: classes in order, and the files of each class by name."""
         images = self._find(folder / self.path)
         rows = self.rows_of(len(images), _KEY)
         for image in images:
             rows.read(image.path)
+        # Classes are numbered in the order of their names, the same for all clients.
         y = np.unique([image.label for image in images], return_inverse=True)[1]
         client = np.unique([image.client for image in images], return_inverse=True)[1]
         numbers = client.astype(np.int64) if self.clients else None
         return Samples(rows.X, y.astype(np.float64), numbers)
 
     def _find(self, root: Path) -> list[_Image]:
-        """Return the images found.
+        """Return the images in the folder.
 
         Raises:
             DataError: the folder does not exist, or a class in it has no image.
@@ -259,8 +263,9 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _images(folder: Path) -> Iterator[Path]:
-    """Yield the images in a folder and below it, by their names."""
+    """Yield the images in a folder and its subfolders, by name."""
     for place, below, names in os.walk(folder, onerror=_raise):
+        # os.walk visits the subfolders that are left in this list, in its order.
         below[:] = sorted(name for name in below if not name.startswith("."))
         for name in sorted(names):
             if name.lower().endswith(ENDS) and not name.startswith("."):

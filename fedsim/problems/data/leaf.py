@@ -1,4 +1,4 @@
-"""LEAF's JSON: users, each with rows and labels."""
+"""LEAF's JSON format: users, each with rows and labels."""
 
 import json
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, as_read
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
-"""The 80 characters that LEAF encodes Shakespeare with, by their numbers from 0."""
+"""LEAF's 80 characters of Shakespeare, in the order of their numbers from 0."""
 
 _KEY = "data.path"
 
 _TIMES = 16
-"""The bytes of memory that a byte of JSON takes: "1.0, " is an object of 24 bytes and a pointer,
-and then a number."""
+"""Bytes of memory per byte of JSON: "1.0, " is an object of 24 bytes and a pointer, and then a
+number."""
 
 _SHOWN = 40
-"""The number of characters shown of a value at fault."""
+"""The largest number of characters shown of a malformed value."""
 
 _ROWS = (
     "a row is as many numbers as any other, and its label a number, or a text, and its label one "
@@ -45,7 +45,7 @@ class Leaf(Source):
     """The JSON files of a LEAF benchmark: those of one folder, or a single one.
 
     Rows are numbers, such as the 784 of an image of FEMNIST, or texts of one length whose label is
-    the next character, as in Shakespeare: each character is then its number in `characters`.
+    the next character, as in Shakespeare. Each character of a text is its number in `characters`.
     Clients are numbered in the order of their users' names.
     """
 
@@ -78,6 +78,7 @@ class Leaf(Source):
                 seen = f"{user.X.shape[1]} numbers per row, but that of {users[0].name!r}"
                 text = f"{folder / self.path}: the data of user {user.name!r} has {seen}"
                 raise DataError(_KEY, f"{text} {users[0].X.shape[1]}")
+        # Users are numbered in the order of their names. A user in several files is one client.
         numbers = np.unique([user.name for user in users], return_inverse=True)[1]
         client = np.repeat(numbers, [len(user.y) for user in users]).astype(np.int64)
         y = np.concatenate([user.y for user in users])
@@ -88,7 +89,7 @@ def _files(path: Path) -> list[Path]:
     """Return the files to read.
 
     Raises:
-        DataError: a folder has no such file.
+        DataError: the folder has no JSON file.
     """
     if not path.is_dir():
         return [path]
@@ -114,6 +115,7 @@ def _users(path: Path, characters: str) -> Iterator[_User]:
         rows, labels = (
             _member(user, key, list, path, f"{key} of user {str(name)!r}") for key in ("x", "y")
         )
+        # Some files have no num_samples.
         declared = counts[place] if isinstance(counts, list) and place < len(counts) else len(rows)
         if not len(rows) == len(labels) == declared:
             seen = (
@@ -141,7 +143,7 @@ def _numbers(
     """Return features (n, d) and labels (n,) of one user.
 
     Raises:
-        DataError: they are neither numbers nor texts labelled with a character each.
+        DataError: rows are neither numbers nor texts with one character each as labels.
     """
     if rows and all(isinstance(row, str) for row in (*rows, *labels)):
         return _tokens(rows, labels, characters, where)
@@ -157,7 +159,7 @@ def _table(rows: list[Any]) -> Array:
 
 
 def _faults(rows: list[Any], labels: list[Any]) -> Iterator[tuple[int, str]]:
-    """Yield the positions, from 0, of rows and labels that are no numbers or differ in length."""
+    """Yield position, from 0, and fault of rows that are no numbers, or whose length differs."""
     shape = None
     for place, (row, label) in enumerate(zip(rows, labels, strict=True)):
         try:
@@ -172,7 +174,11 @@ def _faults(rows: list[Any], labels: list[Any]) -> Iterator[tuple[int, str]]:
 
 
 def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> tuple[Array, Array]:
-    """Return the numbers of the characters of texts, shape (n, length), and of labels, (n,)."""
+    """Return the character numbers of texts, shape (n, length), and of their labels, shape (n,).
+
+    Raises:
+        DataError: a character is unknown, or a text or label has the wrong length.
+    """
     numbers = {character: number for number, character in enumerate(characters)}
     for place, (row, label) in enumerate(zip(rows, labels, strict=True)):
         unknown = next((item for item in row + label if item not in numbers), None)

@@ -1,4 +1,4 @@
-"""LIBSVM text: one sample a line, `label index:value index:value ...`, zeros left out."""
+"""LIBSVM text: one sample per line, `label index:value index:value ...`, without zeros."""
 
 import warnings
 from io import BytesIO
@@ -18,18 +18,19 @@ from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Features, Samples, canonical
 
 DENSE_LIMIT = 10**9
-"""The largest array of features in bytes that is made dense without being requested."""
+"""With `layout: auto`, larger arrays than this stay sparse, bytes."""
 
 SMALL = 16 * 10**6
-"""Up to this size in bytes an array is made dense, whatever its share of zeros."""
+"""With `layout: auto`, arrays up to this size become dense, whatever their share of zeros,
+bytes."""
 
 SPARSE_SHARE = 0.25
-"""Below this share of non-zeros, products with vectors are no slower in sparse rows."""
+"""Below this share of non-zeros, products of sparse rows with vectors are not slower."""
 
 _TIMES = 16
-"""The bytes of memory that a byte of text takes: "1:1 " is a number and an index, twice."""
+"""Bytes of memory per byte of text: "1:1 " becomes a number and an index, twice."""
 
-_LONGEST = 200  # characters of the library's message, which may be the text itself
+_LONGEST = 200  # characters of the library's message, at most: it may quote the text
 
 Layout = Literal["auto", "dense", "sparse"]
 
@@ -64,17 +65,17 @@ class LibSVM(Source):
 def parse(
     content: bytes, path: Path, features: int | None = None, layout: Layout = "auto"
 ) -> Samples:
-    """Parse LIBSVM text; its first bytes show whether it is compressed.
+    """Parse LIBSVM text, which may be compressed.
 
     Args:
         content: the bytes of the file.
         path: its name, for errors.
         features: the number of features; by default the largest index.
-        layout: dense or sparse rows; auto goes by size and share of zeros.
+        layout: dense or sparse rows; auto decides by size and share of zeros.
 
     Raises:
-        DataError: the file is damaged, a line is malformed, or a dense array is requested that
-            exceeds the limit of memory.
+        DataError: the file is damaged, a line is malformed, or a requested dense array exceeds the
+            memory limit.
     """
     text = decompress(content, path, times=_TIMES)
     try:
@@ -85,11 +86,11 @@ def parse(
 
 
 _REFUSALS = (ValueError, OverflowError, IndexError)
-"""The exceptions that scikit-learn's reader raises on text that is not LIBSVM's."""
+"""The exceptions that scikit-learn's reader raises on malformed text."""
 
 
 def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
-    # scikit-learn takes most of a second to import, and few commands need it.
+    # Importing scikit-learn takes most of a second, and few commands need it.
     from sklearn.datasets import load_svmlight_file
 
     with warnings.catch_warnings():
@@ -99,10 +100,11 @@ def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
 
 
 def _first_fault(text: bytes, path: Path, features: int | None, error: Exception) -> str:
-    """Return a message that names the first line that does not parse by itself."""
+    """Return a message with the first malformed line, which is found by bisection."""
     lines = text.splitlines(keepends=True)
     low, high = 0, len(lines)
     reason = error
+    # Throughout, lines[:low] can be parsed and lines[:high] cannot.
     while high - low > 1:
         middle = (low + high) // 2
         try:

@@ -1,8 +1,8 @@
-"""Preprocessing: steps that a scenario applies to features, in the order it names them.
+"""Preprocessing: steps that a scenario applies to features, in the order of its list.
 
-A step sees the features of all clients together. What it is fitted to, such as means, is kept, so
-that other rows can be transformed in the same way. Sparse features stay sparse, and a step that
-would fill in their zeros is refused.
+A step is fitted on the features of all clients together. The fitted values, such as means, are
+kept, so that other rows can be transformed in the same way. Sparse features stay sparse: a step
+that would fill in their zeros is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,22 +26,23 @@ class First(Spec):
 
 
 class Divide(Spec):
-    """Divide every number by the same one."""
+    """Divide every number by the same divisor."""
 
     divide: float = Field(gt=0, description="the divisor, such as 255 for pixels of a byte")
 
 
 Step = Literal["standardise", "unit-range", "max-abs", "unit-rows", "intercept"] | First | Divide
-"""standardise: each column to mean 0 and variance 1; unit-range: each column to [0, 1];
-max-abs: each column to a largest magnitude of 1; unit-rows: each row to Euclidean norm 1;
-intercept: a last column of ones.
+"""standardise: each column to mean 0 and variance 1; unit-range: each column to [0, 1]; max-abs:
+each column to a largest magnitude of 1; unit-rows: each row to Euclidean norm 1; intercept: a
+last column of ones.
 
-A constant column becomes zeros under the first two, and a column or row of zeros stays one.
-Sparse features can be neither standardised nor, unless every column's minimum is 0, put
-into the unit range."""
+The first two map a constant column to zeros, and a column or row of zeros remains zero. Sparse
+features cannot be standardised, and can be mapped to the unit range only if the minimum of every
+column is 0.
+"""
 
 Transform = Callable[[Features], Features]
-"""The transformation of any rows by a fitted step."""
+"""A fitted transformation of any rows."""
 
 
 def fit(X: Features, steps: Sequence[Step]) -> tuple[Features, Transform]:
@@ -55,10 +56,10 @@ def fit(X: Features, steps: Sequence[Step]) -> tuple[Features, Transform]:
 
 
 def fit_transform(X: Features, steps: Sequence[Step]) -> Transform:
-    """Return the function that applies these steps to any rows, fitted on some, in float64.
+    """Return the function that applies steps, fitted on the rows `X`, to any rows, in float64.
 
-    It transforms each row by itself, so rows may be transformed in parts. The rows that it is
-    fitted on are transformed only as far as a later step that is fitted to them requires it.
+    It transforms each row by itself, so rows may be transformed in blocks. During fitting, rows are
+    transformed only as far as a later step needs for its own fit.
 
     Raises:
         DataError: as for `fit`.
@@ -67,11 +68,13 @@ def fit_transform(X: Features, steps: Sequence[Step]) -> Transform:
     seen, reached = X, 0
     for step in steps:
         if isinstance(step, First):
+            # A single row shows the number of columns after the steps so far.
             columns = _treat(transforms[reached:], seen[:1]).shape[1]
             transforms.append(_first(step.first, columns))
         elif isinstance(step, Divide):
             transforms.append(_division(step.divide))
         else:
+            # Only these steps need the rows as the steps before have left them.
             if step in LEARNING:
                 seen, reached = _treat(transforms[reached:], seen), len(transforms)
             transforms.append(_STEPS[step](seen))
@@ -110,7 +113,8 @@ def _division(divisor: float) -> Transform:
 def _standardise(X: Features) -> Transform:
     if not isinstance(X, np.ndarray):
         _refuse("standardise would move the zeros of sparse features")
-    # The spread decides what is constant: a mean is rounded, so a deviation may not be 0.
+    # A constant column is recognised by its range: its deviation may not be 0, as the mean is
+    # rounded.
     constant = np.ptp(X, axis=0) == 0
     return _affine(X.mean(axis=0), np.where(constant, 0.0, X.std(axis=0)))
 
@@ -143,7 +147,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _affine(origin: Array, unit: Array) -> Transform:
-    """Return the map to (X - origin)/unit, and to zeros in columns whose unit is 0."""
+    """Return the map to (X - origin)/unit; columns whose unit is 0 become zeros."""
 
     def apply(X: Features) -> Features:
         if not isinstance(X, np.ndarray):
@@ -155,12 +159,13 @@ def _affine(origin: Array, unit: Array) -> Transform:
 
 
 def _scaling(unit: Array) -> Transform:
-    """Return the map to X/unit, and to zeros in columns whose unit is 0."""
+    """Return the map to X/unit; columns whose unit is 0 become zeros."""
     factors = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
 
     def apply(X: Features) -> Features:
         if isinstance(X, np.ndarray):
             return np.asarray(np.divide(X, unit, out=np.zeros(X.shape), where=unit > 0))
+        # A factor of 0 would leave stored zeros.
         return canonical(csr_array(X @ diags_array(factors)))
 
     return apply
@@ -197,4 +202,4 @@ _STEPS: dict[str, Callable[[Features], Transform]] = {
 }
 
 LEARNING = {"standardise", "unit-range", "max-abs"}
-"""The steps that depend on the rows that they are fitted on."""
+"""The steps whose result depends on the rows that they are fitted on."""

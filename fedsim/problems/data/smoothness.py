@@ -1,6 +1,6 @@
 """Planted smoothness: features whose losses have prescribed smoothness constants.
 
-`PlantedSmoothness` scales Gaussian rows; `PlantedDirections` has the same constant for all clients.
+`PlantedSmoothness` scales Gaussian rows. `PlantedDirections` has one constant for all clients.
 """
 
 from math import inf
@@ -17,11 +17,11 @@ from fedsim.problems.samples import Samples
 
 
 class PlantedSmoothness(Source):
-    """Gaussian features scaled so that each client's loss has a prescribed smoothness constant.
+    """Gaussian features, scaled so that each client's loss has a prescribed smoothness constant.
 
-    Client m has rows x features standard normal entries X_m times a factor, so that
-    lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic
-    one, both with scale sum. Labels are -1 and +1 with equal probability.
+    Client m has rows x features standard normal entries X_m, times a factor for which
+    lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic loss, both
+    with scale sum. Labels are -1 and +1 with equal probability.
     """
 
     source: ClassVar[str] = "Chen, Blum, Sadler, CHB, and Chen et al., LAG: synthetic experiments"
@@ -61,13 +61,16 @@ class PlantedSmoothness(Source):
         return self
 
     def _range(self) -> tuple[float, float]:
-        """Return the least and the largest L_m, without computing the others, which may be many."""
+        """Return the smallest and the largest L_m, without computing the others."""
         if self.growth is not None:
+            # An infinite result is reported by the caller.
             with np.errstate(over="ignore", under="ignore"):
                 last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
             return min(1.0, last), max(1.0, last)
-        each = self.constants if isinstance(self.constants, tuple) else (self.constants or 0.0,)
-        return min(each), max(each)
+        constants = (
+            self.constants if isinstance(self.constants, tuple) else (self.constants or 0.0,)
+        )
+        return min(constants), max(constants)
 
     def smoothness(self) -> Array:
         """Return the planted L_m, shape (M,)."""
@@ -76,24 +79,26 @@ class PlantedSmoothness(Source):
         return np.full(self.clients, np.asarray(self.constants, dtype=np.float64))
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows."""
+        """Draw the samples; `client` has the client number of each row."""
         check_size(self.clients, self.rows, self.features)
         X = rng.standard_normal((self.clients, self.rows, self.features))
         y = rng.choice([-1.0, 1.0], self.clients * self.rows)
         wanted = self.smoothness() - self.l2
+        # The curvature of the logistic loss is at most a quarter of that of the squared loss.
         if self.form == "logistic":
             wanted = 4.0 * wanted
+        # Under the squared loss with scale sum, L_m - l2 is the squared spectral norm of X_m.
         X *= (np.sqrt(wanted) / np.linalg.norm(X, ord=2, axis=(1, 2)))[:, None, None]
         client = np.repeat(np.arange(self.clients), self.rows)
         return Samples(X.reshape(-1, self.features), y, client)
 
 
 class PlantedDirections(Source):
-    """A direction of each client's own over an identity, with the same smoothness for all.
+    """A direction of each client plus the identity, with the same smoothness for all clients.
 
-    Client m has the rows X_m = s (q_m q_m^T + I), d x d, of which lambda_max(X_m^T X_m) is 4 s^2 =
-    `constant`; q_m is a column of Q, from the QR decomposition of a Gaussian d x d matrix. Labels
-    are -1 and +1 with equal probability: the same d for all clients, or others for each.
+    Client m has the rows X_m = s (q_m q_m^T + I), d x d, for which lambda_max(X_m^T X_m) is 4 s^2 =
+    `constant`. q_m is a column of Q, from the QR decomposition of a Gaussian d x d matrix. Labels
+    are -1 and +1 with equal probability: the same d labels for all clients, or different ones.
     """
 
     source: ClassVar[str] = "Chen et al., LAG: the authors' code"
@@ -117,12 +122,13 @@ class PlantedDirections(Source):
         return self
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows."""
+        """Draw the samples; `client` has the client number of each row."""
         d, clients = self.features, self.clients
         check_size(clients, d, d)
         Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
         directions = Q.T[:clients]
         X = directions[:, :, None] * directions[:, None, :] + np.eye(d)
+        # The largest eigenvalue of a direction u u^T plus the identity is 2.
         X *= np.sqrt(self.constant) / 2
         drawn = 1 if self.labels == "shared" else clients
         y = rng.choice([-1.0, 1.0], (drawn, d))

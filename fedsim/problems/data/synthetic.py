@@ -1,7 +1,7 @@
-"""Common parts of the generators: a random stream and a block of rows for each client.
+"""Generators of synthetic data, which have a random stream and a block of rows per client.
 
-Parameters shared by the clients are drawn from the generator's own stream, and those of one client
-from a stream spawned for it, so that adding a client does not change the others' rows.
+Parameters that clients share are drawn from the generator's own stream. Those of one client are
+drawn from a stream spawned for it, so that adding a client does not change the others' rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ labels, shape (n,)."""
 
 
 def check_size(clients: int, rows: int, features: int) -> None:
-    """Check that the rows of all clients fit into the limit of memory.
+    """Check that the rows of all clients fit into memory.
 
-    They are held twice: as drawn, and as partitioned.
+    They are stored twice: as drawn, and as partitioned.
 
     Raises:
         DataError: they do not fit.
@@ -42,12 +42,12 @@ def check_size(clients: int, rows: int, features: int) -> None:
 def by_client(
     streams: Sequence[np.random.Generator], rows: int, features: int, fill: Fill, truth: Array
 ) -> Samples:
-    """Return the rows of all clients, one after the other; `client` numbers them.
+    """Return the rows of all clients, one after the other, with client numbers.
 
     Args:
-        streams: one a client.
-        rows: samples of each client, n.
-        features: features of each sample, d.
+        streams: the random stream of each client.
+        rows: n, the samples of each client.
+        features: d, the features of each sample.
         fill: draws the rows of one client.
         truth: the planted model, shape (d,).
     """
@@ -64,18 +64,17 @@ def normal(rng: np.random.Generator, variance: float, size: int | tuple[int, ...
     return np.asarray(rng.standard_normal(size) * np.sqrt(variance))
 
 
-# Matrices as features, and a model that is a matrix of low rank.
+# Matrices as features, with a model that is a matrix of low rank.
 
 # ruff: noqa: ARG001 - no file is read, and the number of a client changes nothing
 
 
 class LowRankData(Source):
-    """Matrices around a client-specific mean matrix, and a model of low rank.
+    """Matrices around a mean matrix of each client, and a model of low rank.
 
-    A sample is a matrix X = M_i + D flattened row by row, the entries of M_i (once a
-    client) and of D (for each sample) standard normal. The model W has ones in the first
-    `rank` places of its diagonal and zeros elsewhere. Labels are <X, W> + e,
-    e ~ N(0, noise).
+    A sample is a matrix X = M_i + D, flattened row by row. M_i is drawn once per client and D once
+    per sample, both with standard normal entries. The model W has ones in the first `rank` entries
+    of its diagonal, and zeros elsewhere. Labels are <X, W> + e, e ~ N(0, noise).
     """
 
     source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic low-rank regression"
@@ -98,7 +97,7 @@ class LowRankData(Source):
         return self
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows, and `truth` is W, flattened."""
+        """Draw the samples; `client` has the client of each row, and `truth` is W, flattened."""
         check_size(self.clients, self.rows, prod(self.shape))
         features = prod(self.shape)
         W = np.zeros(self.shape)
@@ -114,15 +113,15 @@ class LowRankData(Source):
         return by_client(rng.spawn(self.clients), self.rows, features, fill, truth)
 
 
-# Features whose mean and spread differ from client to client, and one sparse model.
+# Features whose mean and variance differ between clients, with one sparse model.
 
 
 class ShiftedMean(Source):
-    """Clients i = 1..M whose features are N(mu_i, i^-decay), and a sparse model for all.
+    """Clients i = 1..M with features N(mu_i, i^-decay), and one sparse model for all.
 
-    mu_i ~ N(0, alpha) is one number a client, so alpha says how much clients differ; second
-    arguments are variances. The model x has `sparsity` entries other than 0, at places drawn
-    uniformly, their values from the unit sphere. Labels are A_i x + e, e ~ N(0, noise).
+    mu_i ~ N(0, alpha) is one number per client, so alpha controls how much clients differ. Second
+    arguments are variances. The model x has `sparsity` non-zero entries at uniform random
+    positions, with values from the unit sphere. Labels are A_i x + e, e ~ N(0, noise).
     """
 
     source: ClassVar[str] = "Jeong, Needell, Qin, FedGradMP: synthetic experiments"
@@ -146,7 +145,7 @@ class ShiftedMean(Source):
         return self
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows, and `truth` is x."""
+        """Draw the samples; `client` has the client of each row, and `truth` is x."""
         check_size(self.clients, self.rows, self.features)
         x = self._model(rng)
 
@@ -167,17 +166,17 @@ class ShiftedMean(Source):
         return x
 
 
-# Correlated features around client-specific means, and a model whose second half is zero.
+# Correlated features around a mean of each client, with a model whose second half is zero.
 
 # ruff: noqa: ARG001 - no file is read, and the number of a client changes nothing
 
 
 class SparseLinear(Source):
-    """Correlated features around a client-specific mean, and ones in half of the model.
+    """Correlated features around a mean of each client, and a model with ones in its first half.
 
-    x = mu_i + delta with mu_i ~ N(0, I), drawn once a client, and delta ~ N(0, Sigma) with
-    Sigma_jk = correlation^|j-k|. The first `ones` entries of the model w are 1, all others
-    0. Labels are x.w + e, e ~ N(0, noise).
+    x = mu_i + delta with mu_i ~ N(0, I), drawn once per client, and delta ~ N(0, Sigma) with
+    Sigma_jk = correlation^|j-k|. The first `ones` entries of the model w are 1, all others 0.
+    Labels are x.w + e, e ~ N(0, noise).
     """
 
     source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic sparse regression"
@@ -203,7 +202,7 @@ class SparseLinear(Source):
         return self
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows, and `truth` is w."""
+        """Draw the samples; `client` has the client of each row, and `truth` is w."""
         check_size(self.clients, self.rows, self.features)
         w = np.zeros(self.features)
         w[: self.ones] = 1.0
@@ -220,42 +219,40 @@ class SparseLinear(Source):
 def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
     """Draw rows from N(0, Sigma), Sigma_jk = correlation^|j-k|, in linear time.
 
-    Entry k is the correlation times entry k - 1 plus fresh noise that keeps the variance 1.
+    Entry k is the correlation times entry k - 1, plus new noise that keeps the variance at 1.
     """
     rows = rng.standard_normal(shape)
+    # With this factor, every entry has the variance 1.
     rows[:, 1:] *= np.sqrt(1.0 - correlation**2)
     for k in range(1, shape[1]):
         rows[:, k] += correlation * rows[:, k - 1]
     return rows
 
 
-# Sparse regression and classification on clients that differ in model and in features.
+# Sparse regression and classification on clients with different models and features.
 
 
 Reading = Literal["deviations", "client-noise", "feature-centres", "row-means"]
 
 
 class Tong(Source):
-    """Clients that differ in their own sparse models (alpha) and in their features (beta).
+    """Clients that differ in their sparse models (alpha) and in their features (beta).
 
-    Client i has a level u_i ~ N(0.1, alpha) and a model x_i whose first `informative`
-    entries are N(u_i, 1), the rest 0; a centre B_i ~ N(0, beta) and a mean vector v_i with
-    entries N(B_i, 1). Its samples are z ~ N(v_i, diag(j^-1.2)), j = 1..d, their scores
-    x_i.z + e with noise e ~ N(u_i, 1) on each. For regression a score is the label; for
-    classification the highest `positive_share` of a client's scores are labelled 1, the
-    others 0.
+    Client i has a level u_i ~ N(0.1, alpha) and a model x_i whose first `informative` entries are
+    N(u_i, 1), and the rest 0. It has a centre B_i ~ N(0, beta) and a mean vector v_i with entries
+    N(B_i, 1). Its samples are z ~ N(v_i, diag(j^-1.2)), j = 1..d. Their scores are x_i.z + e, with
+    noise e ~ N(u_i, 1) on each. For regression a score is the label. For classification the highest
+    `positive_share` of a client's scores are labelled 1, the others 0.
 
-    The paper leaves some definitions open. Read literally, second arguments are variances,
-    u_i and B_i numbers, v_i a vector drawn once a client, and e is drawn for every row.
-    `reading` names departures from that, which combine:
+    The paper leaves some definitions open. Read literally, second arguments are variances, u_i and
+    B_i are numbers, v_i is a vector drawn once per client, and e is drawn for every row. `reading`
+    lists departures from this, which may be combined.
 
-    - deviations: alpha and beta are standard deviations, as in the code of FedProx, whose
-      synthetic data this follows;
-    - client-noise: e is drawn once a client, an offset that all of its scores share;
-    - feature-centres: there is a B_j for each feature, the same for all clients, in the
-      place of a B_i for each client;
-    - row-means: the mean vector is drawn again for every row, so that no single direction
-      dominates a client's features.
+    With `deviations`, alpha and beta are standard deviations, as in the code of FedProx, whose
+    synthetic data this follows. With `client-noise`, e is drawn once per client, an offset that all
+    of its scores share. With `feature-centres`, there is one B_j per feature, the same for all
+    clients, in place of one B_i per client. With `row-means`, the mean vector is drawn again for
+    every row, so that no single direction dominates a client's features.
     """
 
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319: Simulations I and II"
@@ -303,12 +300,13 @@ class Tong(Source):
         return self.rows or (100 if self.task == "regression" else 1000)
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows.
+        """Draw the samples; `client` has the client number of each row.
 
-        The clients' models differ, and `truth` is their mean: its support is what they share.
+        The clients' models differ. `truth` is their mean, whose support all of them share.
         """
         check_size(self.clients, self.samples, self.features)
         streams = rng.spawn(self.clients)
+        # Drawn under every reading, so that the other draws stay the same.
         shared = self._spread(self.beta) * rng.standard_normal(self.features)
         levels = np.array([0.1 + self._spread(self.alpha) * own.normal() for own in streams])
         models = np.zeros((self.clients, self.features))
@@ -326,7 +324,7 @@ class Tong(Source):
         own: np.random.Generator,
         Z: Array,
     ) -> Array:
-        """Fill a client's features and return its labels."""
+        """Fill a client's features; return its labels."""
         centre = np.full(self.features, self._spread(self.beta) * own.normal())
         if "feature-centres" in self.reading:
             centre = shared
@@ -338,7 +336,7 @@ class Tong(Source):
         return scores if self.task == "regression" else self._labels(scores)
 
     def _labels(self, scores: Array) -> Array:
-        """Return 1 for the highest scores, at least one and not all, and 0 for the others."""
+        """Return 1 for the highest scores (at least one, not all) and 0 for the others."""
         rows = len(scores)
         positive = min(max(round(self.positive_share * rows), 1), rows - 1)
         labels = np.zeros(rows)
@@ -346,5 +344,5 @@ class Tong(Source):
         return labels
 
     def _spread(self, written: float) -> float:
-        """Return the standard deviation that the given alpha or beta denotes."""
+        """Return the standard deviation for a value of alpha or beta."""
         return written if "deviations" in self.reading else float(np.sqrt(written))

@@ -1,6 +1,6 @@
 """Tables as they are: columns of numbers, categories and dates, text labels, named clients.
 
-`TableSource` has the keys that say what columns mean; its subclasses get the table: from a file, a
+`TableSource` has the keys that describe the columns. Its subclasses get the table from a file, a
 database, OpenML, Hugging Face's hub, or a data frame in memory.
 """
 
@@ -37,7 +37,7 @@ Place = str | int
 
 
 class TableSource(Source):
-    """A table of mixed columns, whose roles follow from their cells unless they are given."""
+    """A table of mixed columns, whose roles follow from their cells unless they are stated."""
 
     numbers_clients: ClassVar[bool | str] = "with client: a column"
 
@@ -129,12 +129,12 @@ class TableSource(Source):
         """Return the table.
 
         Raises:
-            DataError: it cannot be had.
+            DataError: it cannot be read.
         """
 
     @property
     def wanted(self) -> Wanted:
-        """What is said of the columns."""
+        """What the scenario states about the columns."""
         return Wanted(
             self.label, self.client, tuple(self.drop), dict(self.columns),
             self.decimal, tuple(self.missing_marks),
@@ -144,7 +144,7 @@ class TableSource(Source):
         )  # fmt: skip
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Read the table as raw features: NaN where missing, categories as numbers of texts."""
+        """Read the table as raw features: NaN for missing cells, and numbers for categories."""
         return self._samples(folder)
 
     def plain(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -152,7 +152,7 @@ class TableSource(Source):
         return self._check(self._samples(folder))
 
     def plain_like(self, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
-        """Return test rows with the columns, texts and labels of training rows."""
+        """Return test rows with the columns, texts and labels of the training rows."""
         return self._check(self._samples(folder, training.described))
 
     def load(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -162,7 +162,7 @@ class TableSource(Source):
         return samples.with_features(transform(samples.X)) if transform else samples
 
     def transform_for(self, samples: Samples) -> Transform | None:
-        """Return the function that makes features of raw rows, fitted on some."""
+        """Return the function that converts raw rows to features, fitted on some rows."""
         fitted = features.fit_all(np.asarray(samples.X), self._recipe(samples))
         if not self.preprocess:
             return fitted
@@ -171,7 +171,7 @@ class TableSource(Source):
 
     @property
     def transforms(self) -> bool:
-        """Whether features are preprocessed: always, as raw ones are no numbers to compute with."""
+        """True: raw features, such as numbers of categories, are not suitable for computing."""
         return True
 
     @property
@@ -182,13 +182,13 @@ class TableSource(Source):
     def transform_clients(
         self, samples: Samples, rows: Sequence[NDArray[np.intp]], test: Samples | None
     ) -> tuple[Samples, Samples | None]:
-        """Return samples and test rows as features, each client's by what its own rows fit.
+        """Return samples and test rows as features, fitted for each client on its own rows.
 
-        Test rows belong to a client of the data; those of a client without training rows are
-        transformed by what is fitted on themselves.
+        A test row has to belong to a client of the data. Rows of a client without training rows are
+        transformed as fitted on these test rows themselves.
 
         Raises:
-            DataError: test rows belong to no client, or a client has no value in a column.
+            DataError: a test row belongs to no client, or a client has no value in a column.
         """
         recipe, X = self._recipe(samples), np.asarray(samples.X)
         described = samples.described or Description()
@@ -209,6 +209,7 @@ class TableSource(Source):
             text = "fit: clients transforms test rows by what their client's rows fit, but here"
             raise DataError("data.fit", f"{text} they belong to no client; give `client` and"
                             " `split: groups`, or take fit: all")  # fmt: skip
+        # Under the split `groups`, all rows of a client have one number.
         known = {int(samples.client[own[0]]): place for place, own in enumerate(rows)}
         tested = np.zeros((test.rows, transformed.shape[1]))
         for number in np.unique(test.client).tolist():
@@ -217,6 +218,7 @@ class TableSource(Source):
             if number in known:
                 tested[own] = later[known[number]](fitted[known[number]](raw))
             else:
+                # A client without training rows has only its test rows to fit on.
                 first = features.fit_alone(raw, recipe, encode)(raw)
                 tested[own] = fit_transform(first, self.preprocess)(first)
         return samples.with_features(transformed), test.with_features(tested)
@@ -231,7 +233,7 @@ class TableSource(Source):
         return exchange_of(np.asarray(samples.X), rows, self._recipe(samples))
 
     def explain_fit(self, samples: Samples) -> str:
-        """Return what is fitted on which rows, and what would have to travel for it."""
+        """Return on which rows preprocessing is fitted, and what would have to be sent for it."""
         recipe = self._recipe(samples)
         if self.exchanges_fit:
             return (
@@ -267,6 +269,7 @@ class TableSource(Source):
     @staticmethod
     def _check(samples: Samples) -> Samples:
         X = np.asarray(samples.X)
+        # Missing cells are allowed here, since they are filled when features are made.
         check(replace(samples, X=np.where(np.isnan(X), 0.0, X)))
         return samples
 
@@ -274,8 +277,8 @@ class TableSource(Source):
 class Table(TableSource):
     """A file with a table: CSV, TSV, Excel, Parquet, Feather or JSON lines, plain or compressed.
 
-    Format, compression, encoding, separator and decimal sign are found, and shown by
-    `fedsim check`; those of text can be given.
+    Format, compression, encoding, separator and decimal sign are detected, and shown by `fedsim
+    check`. For text files they can be set.
     """
 
     source: ClassVar[str] = "read by pandas; features by scikit-learn"
@@ -311,10 +314,11 @@ class Table(TableSource):
 
 
 class Database(TableSource):
-    """The rows that a query finds in a database; nothing is written there.
+    """The rows that a query selects from a database; nothing is written there.
 
-    SQLite needs nothing more; other databases need SQLAlchemy and their driver. An address has no
-    password, since runs record it: drivers take passwords from their own files or the environment.
+    SQLite needs nothing else; other databases need SQLAlchemy and their driver. An address must not
+    contain a password, since runs record it: drivers read passwords from their own files or from
+    the environment.
     """
 
     source: ClassVar[str] = "SQLite, or SQLAlchemy"
@@ -342,14 +346,14 @@ class Database(TableSource):
         return self
 
     def table(self, folder: Path) -> Found:
-        """Send the query."""
+        """Run the query."""
         from fedsim.problems.tables.remote import query_table  # rarely needed
 
         return query_table(self.address, self.query, folder)
 
 
 class OpenML(TableSource):
-    """A data set of OpenML, by its name and version; downloaded by scikit-learn, and cached."""
+    """A data set of OpenML, by name and version; scikit-learn downloads and caches it."""
 
     source: ClassVar[str] = "Vanschoren et al., OpenML, SIGKDD Explorations 2013"
 
@@ -358,14 +362,14 @@ class OpenML(TableSource):
     version: int = Field(default=1, ge=1, description="version of the data set")
 
     def table(self, folder: Path) -> Found:
-        """Get the data set."""
+        """Download the data set, or read it from the cache."""
         from fedsim.problems.tables.remote import openml_table  # rarely needed
 
         return openml_table(self.name, self.version)
 
 
 class Hub(TableSource):
-    """A table of Hugging Face's hub, by its name; downloaded by `datasets`, and cached."""
+    """A table of Hugging Face's hub, by name; `datasets` downloads and caches it."""
 
     source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021"
 
@@ -377,7 +381,7 @@ class Hub(TableSource):
     )
 
     def table(self, folder: Path) -> Found:
-        """Get the data set."""
+        """Download the data set, or read it from the cache."""
         from fedsim.problems.tables.remote import hub_table  # rarely needed
 
         return hub_table(self.name, self.part, self.revision)
@@ -401,9 +405,9 @@ def table(
 ) -> FrameTable:
     """Return a data frame as a block, for `problem.data` of a scenario.
 
-    Columns of numbers, categories and dates become features, texts of labels and clients are
-    numbered, and their names are those in tables. The frame is copied. A scenario file holds only
-    its digest, so such a scenario is run from Python.
+    Columns of numbers, categories and dates become features. Texts of labels and clients are
+    numbered, and result tables show their names. The frame is copied. A scenario file only contains
+    its digest, so such a scenario has to be run from Python.
 
         data = fedsim.table(frame, target="outcome", client="hospital", drop=["patient_id"])
         fedsim.run({"problem": {"data": data, "split": "groups", ...}, ...})
@@ -416,8 +420,8 @@ def table(
             `missing`, `rename`, `fit` and `preprocess`.
 
     Raises:
-        DataError: it is no data frame, has no such column, or columns of which no feature can be
-            made; all of them are named.
+        DataError: the argument is no data frame, or has no such column; or some columns cannot
+            become features, all of which are named.
 
     Example:
         >>> frame = pd.DataFrame({"age": [51, 34, 67], "ill": ["yes", "no", "yes"]})
@@ -427,9 +431,9 @@ def table(
     import pandas as pd
     from pydantic import ValidationError
 
-    given: object = frame
-    if not isinstance(given, pd.DataFrame):
-        text = f"got a {type(given).__name__}; expected a pandas DataFrame"
+    received: object = frame
+    if not isinstance(received, pd.DataFrame):
+        text = f"got a {type(received).__name__}; expected a pandas DataFrame"
         raise DataError("data", f"{text}; fedsim.arrays takes arrays")
     if not len(frame):
         raise DataError("data", "got a frame without rows; at least one is needed")
@@ -445,12 +449,13 @@ def table(
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "table"
         raise DataError(f"data.{place}", f"{place}: {first['msg']}") from None
+    # Faults of the columns are raised now, not only when a run begins.
     block.plain(Path(), np.random.default_rng(0))
     return block
 
 
 def _digest(frame: "pd.DataFrame") -> str:
-    """Return a digest of a frame: names, types and cells."""
+    """Return a digest of a frame: of its names, types and cells."""
     digest = sha256()
     for name in frame.columns:
         column = frame[name]

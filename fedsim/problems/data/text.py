@@ -1,4 +1,4 @@
-"""Texts as bytes: each row a few bytes, and the label the one that follows."""
+"""Texts as bytes: each row is a few bytes, and its label is the next one."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -17,8 +17,8 @@ from fedsim.problems.samples import Samples
 class Text(Source):
     """The bytes of a text, for language models: features are tokens from 0 to 255.
 
-    Row i is the `context` bytes from place i `stride` on, and its label the byte that follows them.
-    With the split `contiguous` each client has a passage of its own.
+    Row i consists of the `context` bytes from position i `stride` on. Its label is the next byte.
+    With the split `contiguous` each client has its own passage.
     """
 
     source: ClassVar[str] = "any file; as bytes: Al-Rfou et al., AAAI 2019, section 1"
@@ -40,5 +40,6 @@ class Text(Source):
         rows = (content.size - self.context - 1) // self.stride + 1
         check_budget("data.stride", f"{rows} rows of {path}", 9 * rows * (self.context + 1))
         windows = np.lib.stride_tricks.sliding_window_view(content, self.context)
+        # No byte follows the last window, which therefore has no label.
         X = np.ascontiguousarray(windows[: -1 : self.stride])
         return Samples(X, content[self.context :: self.stride].astype(np.float64))

@@ -35,7 +35,7 @@ LOSSES: Registry[Loss] = Registry(
     Loss,
     plural="losses",
 )
-"""Every loss that a scenario can name."""
+"""The losses that a scenario can name."""
 
 __all__ = [
     "LOSSES",

@@ -1,4 +1,4 @@
-"""Augmentation: random variations of images during training, as in the usual recipes for CIFAR."""
+"""Augmentation: random variations of images in training, as in the usual recipes for CIFAR."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -29,14 +29,14 @@ Augmentation = Literal["flip"] | Crop
 
 
 def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
-    """Check that rows are images that can be augmented by these steps.
+    """Check that rows are images to which these augmentations can be applied.
 
     Args:
-        shape: in which a row is passed to the module.
+        shape: the shape in which a row is passed to the module.
         steps: the augmentations.
 
     Raises:
-        DataError: they are not.
+        DataError: they cannot be applied.
     """
     if not steps:
         return
@@ -53,12 +53,12 @@ def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
 def augment(
     X: Array, shape: tuple[int, ...], steps: Sequence[Augmentation], rng: np.random.Generator
 ) -> Array:
-    """Return images (n, d), each varied by independent draws, in their type.
+    """Return images (n, d), each varied by independent draws, in the same number type.
 
     Args:
         X: images, flattened; not modified.
         shape: the shape of an image, (channels, height, width).
-        steps: applied in this order.
+        steps: the augmentations, applied in this order.
         rng: the stream to draw from.
     """
     images = X.reshape(len(X), *shape)

@@ -1,6 +1,6 @@
 """Base class of losses: a frozen block of parameters, and pure mathematics on arrays.
 
-A loss does not hold data. `LocalLoss` joins a loss and the samples of one client.
+A loss does not contain data. `LocalLoss` joins a loss with the samples of one client.
 """
 
 from abc import abstractmethod
@@ -20,24 +20,24 @@ from fedsim.core.ports import Array
 from fedsim.problems.optimizers import GivenOptimizer
 from fedsim.problems.samples import Features, Precision
 
-# The input of loss kernels: a client's samples as arranged by its loss.
+# The input of a loss: a client's samples as the loss has arranged them.
 
 State = tuple[Array, ...]
-"""The state shared by value and gradient at one model, such as residuals."""
+"""The state that value and gradient at one model share, such as residuals."""
 
 
 class Rows(NamedTuple):
-    """The samples of one client as arranged by a loss for its kernels.
+    """The samples of one client, as its loss has arranged them.
 
-    The samples of k clients with equally many rows may be stacked: then arrays, `reach` among them,
+    The samples of k clients with equally many rows may be stacked. Then arrays, including `reach`,
     have a leading axis of length k.
 
     Attributes:
         X: features, possibly transformed, shape (n, d), dense or compressed sparse rows.
         t: targets, shape (n,) or (n, outputs).
-        factor: the multiplier of the sum over the rows, by the loss's scale.
-        reach: the largest norm of a row of X, so that no product exceeds it times |w|;
-            infinite where it was not computed.
+        factor: the multiplier of the sum over the rows, according to the loss's scale.
+        reach: the largest norm of a row of X, so that no product exceeds reach times |w|; infinite
+            if it was not computed.
     """
 
     X: Features
@@ -47,11 +47,11 @@ class Rows(NamedTuple):
 
 
 class Loss(Spec):
-    """A client's own loss f(w): over its rows a sum, scaled, and penalties once per client.
+    """A client's own loss f(w): a scaled sum over its rows, and penalties once per client.
 
-    Usage: `encode` turns the labels of all clients into targets, so that all
-    agree on the meaning of a label; `arrange` puts one client's samples in the form that
-    serves the kernels best; `forward`, `value` and `gradient` are those kernels.
+    `encode` converts the labels of all clients to targets, so that all clients agree on the meaning
+    of a label. `arrange` converts one client's samples to the form that suits the computation best.
+    `forward`, `value` and `gradient` are the computation.
     """
 
     source: ClassVar[str]
@@ -61,16 +61,17 @@ class Loss(Spec):
     """Whether the loss has a constraint g(w) <= 0."""
 
     classifies: ClassVar[bool | str] = False
-    """Whether it has `classes` and `scores`; or with which parameters, such as "with l2: 0"."""
+    """Whether it has `classes` and `scores`; or the parameters for which it has, such as "with l2:
+    0"."""
 
     of_matrices: ClassVar[bool] = False
-    """Whether models are matrices, whose shape is returned by `shape`."""
+    """Whether models are matrices, whose shape `shape` returns."""
 
     threads: ClassVar[bool] = False
-    """Whether most of its time is spent in code that releases Python's global lock."""
+    """Whether most of its time is spent in code that releases Python's global interpreter lock."""
 
     converts: ClassVar[bool] = False
-    """Whether it takes features of any type and converts those that it computes with itself."""
+    """Whether it accepts features of any number type, and converts them itself."""
 
     kind: str
     scale: str
@@ -83,26 +84,26 @@ class Loss(Spec):
         return precision
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
-        """Return the number type in which features are held.
+        """Return the number type in which features are stored.
 
         Args:
             found: the type of the source.
-            precision: requested by the scenario.
+            precision: the precision that the scenario requests.
         """
         return np.dtype(precision)
 
     @property
     def state_type(self) -> np.dtype[Any]:
-        """The number type that the state of an optimizer is exact in, as clients keep it."""
+        """The number type in which clients can store the state of an optimizer exactly."""
         return np.dtype(np.float64)
 
     @property
     def computed_with(self) -> Mapping[str, str]:
-        """Versions that, beside NumPy's, fix the last bits of its results, for the manifest."""
+        """Versions, besides NumPy's, that determine the last bits of results; for the manifest."""
         return {}
 
     def encode(self, labels: Array) -> Array:
-        """Return the targets, shape (n,) or (n, outputs), of the labels of all clients, (n,).
+        """Return the targets, shape (n,) or (n, outputs), for the labels of all clients, (n,).
 
         Raises:
             DataError: the loss cannot be used with these labels.
@@ -110,9 +111,9 @@ class Loss(Spec):
         return labels
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return a client's features (n, d) and targets as the kernels take them.
+        """Return a client's features (n, d) and targets in the form that the computation needs.
 
-        fedsim's own losses also take those of several clients, stacked (see `Rows`).
+        fedsim's own losses also accept those of several clients, stacked (see `Rows`).
 
         Args:
             X: features.
@@ -127,9 +128,9 @@ class Loss(Spec):
     def subset(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
         """Return a subset of a client's rows, to be used in place of all of them.
 
-        Their factor is n/b times that of all n rows, for b indices. So what is summed over
-        the rows has all rows' sum as its mean over the subsets of size b, and a mean over the
-        rows becomes the mean over the subset. Penalties stay whole.
+        For b of n rows the factor is multiplied by n/b. So a sum over the rows keeps its mean over
+        all subsets of size b, and a mean over the rows becomes the mean over the subset. Penalties
+        are not scaled.
         """
         n, b = rows.X.shape[0], len(indices)
         return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=rows.factor * (n / b))
@@ -139,19 +140,19 @@ class Loss(Spec):
         """Return the length of w for rows with these numbers of features and targets."""
 
     def shape(self, features: int, outputs: int) -> tuple[int, ...]:
-        """Return the shape in which a model is interpreted, row by row; (dimension,) for a vector.
+        """Return the shape that a flat model represents, row by row; (dimension,) for a vector.
 
         Raises:
-            DataError: the model is a matrix, and the features do not fill one.
+            DataError: the model is a matrix, and this number of features does not fill one.
         """
         return (self.dimension(features, outputs),)
 
     def noisy(self, features: int, outputs: int) -> bool:
-        """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
+        """Return whether the loss is randomised in training, as with dropout."""
         return False
 
     def draws(self, features: int, outputs: int) -> bool:
-        """Return whether they draw random numbers, by the seed that minibatches then have."""
+        """Return whether its steps draw random numbers, by seeds within the minibatches."""
         return False
 
     @property
@@ -160,14 +161,14 @@ class Loss(Spec):
         return False
 
     def why_apart(self, features: int, outputs: int) -> str | None:
-        """Return why steps of several clients are not as fast as one operation; empty if they are.
+        """Return why computing several clients' steps as one operation would not be faster.
 
-        None where the loss has no such operation.
+        The text is empty if it is faster, and None if the loss has no such operation.
         """
         return None
 
     def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
-        """Check that clients can take the steps of an optimizer of PyTorch.
+        """Check that clients can use an optimizer of PyTorch.
 
         Raises:
             DataError: they cannot.
@@ -177,15 +178,15 @@ class Loss(Spec):
         raise DataError("optimizer", f"got one, but {text} computed by it; {own}")
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the parts that a flat model consists of, in order."""
+        """Return the shapes of the parts of a flat model, in order."""
         return (self.shape(features, outputs),)
 
     def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
-        """Return the names of these parts; numbers from 0 where they have none."""
+        """Return the names of these parts; numbers from 0 if they have none."""
         return tuple(map(str, range(len(self.layer_shapes(features, outputs)))))
 
     def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
-        """Return the names of parts without a gradient, which local training alone changes."""
+        """Return the names of parts without a gradient, which only local training changes."""
         return ()
 
     @abstractmethod
@@ -194,35 +195,35 @@ class Loss(Spec):
 
     @abstractmethod
     def operations(self, rows: int, features: float, outputs: int) -> float:
-        """Return the floating-point operations of one gradient on that many rows.
+        """Return the floating-point operations of one gradient on a number of rows.
 
         Args:
-            rows: the number of rows that the gradient passes over.
-            features: the stored numbers per row: fewer than d where it is sparse.
+            rows: the number of rows.
+            features: the stored numbers per row, which are fewer than d for sparse rows.
             outputs: targets per row.
         """
 
     @abstractmethod
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute the state shared by the value and the gradient at `w`."""
+        """Compute the state that value and gradient at `w` share."""
 
     @abstractmethod
     def value(self, rows: Rows, w: Array, state: State) -> float:
-        """Return f(w), given the forward state at `w`."""
+        """Return f(w), from the forward state at `w`."""
 
     @abstractmethod
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
-        """Return a (sub)gradient of f at `w`, given the forward state at `w`."""
+        """Return a (sub)gradient of f at `w`, shape (dimension,), from the forward state at `w`."""
 
     def row_losses(self, rows: Rows, w: Array, state: State) -> Array | None:
         """Return the loss of each row at `w`, unscaled and without penalties, shape (n,).
 
-        None where the loss does not have them; then f(w) is all that a client knows of its rows.
+        None if the loss does not have them. Then a client only knows f(w).
         """
         return None
 
     def minibatch_gradient(self, rows: Rows, w: Array, indices: NDArray[np.intp]) -> Array:
-        """Return the stochastic (sub)gradient at `w` of some of a client's rows."""
+        """Return the stochastic (sub)gradient at `w` on some of a client's rows."""
         part = self.subset(rows, indices)
         return self.gradient(part, w, self.forward(part, w))
 
@@ -235,10 +236,10 @@ class Loss(Spec):
         raise DataError("loss", f"the loss {self.kind} does not provide its Hessian")
 
     def majorant(self, rows: Rows) -> tuple[float, Features]:
-        """Return c and A so that c A^T A + l2 I bounds the Hessian at every w, tightly.
+        """Return c and A for which c A^T A + l2 I is a tight bound of the Hessian at every w.
 
-        For a model of several columns, one a class, it is the bound for each of them: with
-        C classes kron(c A^T A, I_C) + l2 I bounds the Hessian.
+        For a model with several columns, one per class, the bound holds for each of them: with C
+        classes kron(c A^T A, I_C) + l2 I bounds the Hessian.
 
         Raises:
             DataError: the loss has no such bound.
@@ -250,7 +251,7 @@ class Loss(Spec):
         )
 
     def constraint(self, rows: Rows, w: Array) -> float:
-        """Return g(w), of the constraint g(w) <= 0.
+        """Return g(w) of the constraint g(w) <= 0.
 
         Raises:
             DataError: the loss has no constraint.
@@ -269,10 +270,10 @@ class Loss(Spec):
         return labels
 
     def classes(self, labels: Array) -> Array:
-        """Return the distinct labels of the training data in the order that `scores` takes.
+        """Return the distinct labels of the training data, in the order of the columns of `scores`.
 
         Args:
-            labels: the labels of all clients, shape (n,), as the data has them.
+            labels: the labels of all clients, shape (n,), as in the data.
 
         Raises:
             DataError: the loss does not classify, or not with these labels.
@@ -280,14 +281,15 @@ class Loss(Spec):
         raise self._unclassifying()
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the logits of features (n, d): of each class, shape (n, C), as softmax takes them.
+        """Return the logits for features (n, d).
 
-        Or of the second of two classes against the first, shape (n,), as the sigmoid takes them.
+        They are those of each class, shape (n, C), the arguments of softmax; or those of the second
+        of two classes against the first, shape (n,), the arguments of the sigmoid.
 
         Args:
-            X: features, as the data has them.
+            X: features, as in the data.
             w: the model, shape (dimension,).
-            classes: the labels to choose from, as `classes` returned them.
+            classes: the labels to choose from, as returned by `classes`.
 
         Raises:
             DataError: the loss does not classify.
@@ -295,10 +297,10 @@ class Loss(Spec):
         raise self._unclassifying()
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the labels that a model gives to features (n, d), shape (n,).
+        """Return the labels that a model predicts for features (n, d), shape (n,).
 
-        It is the class with the largest logit; of two classes the second where its logit is above
-        0. Arguments and errors as for `scores`.
+        The label is the class with the largest logit; of two classes with one logit, the second if
+        the logit is above 0. Arguments and errors as for `scores`.
         """
         scores = self.scores(X, w, classes)
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -306,7 +308,7 @@ class Loss(Spec):
         return chosen
 
     def regress(self, X: Features, w: Array) -> Array:
-        """Return the numbers that a model gives to features (n, d), shape (n,).
+        """Return the numbers that a model predicts for features (n, d), shape (n,).
 
         Raises:
             DataError: the loss classifies.
@@ -333,13 +335,13 @@ def constrained_losses() -> tuple[str, ...]:
 
 
 def half_square(w: Array) -> float:
-    """Return |w|^2/2, rounded alike however `w` lies in memory."""
+    """Return |w|^2/2; the rounding does not depend on the memory layout of `w`."""
     v = np.ascontiguousarray(w)
     return 0.5 * float(v.dot(v))
 
 
 def _factor(scale: str, own: int, total: int) -> float:
-    """Return the factor by which a scale multiplies a sum over the client's own rows."""
+    """Return the factor by which a scale multiplies the sum over a client's own rows."""
     if scale == "sum":
         return 1.0
     return 1.0 / total if scale == "share" else (1.0 if scale == "mean" else 2.0) / own

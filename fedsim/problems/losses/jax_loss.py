@@ -1,4 +1,4 @@
-"""The loss of functions of JAX: the block; the computation is in `fedsim.problems.pytrees`."""
+"""The loss of JAX functions: the block; the computation is in `fedsim.problems.pytrees`."""
 
 from collections.abc import Mapping
 from math import prod
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class GivenFunctions(Holding):
-    """Functions of JAX passed in from Python by `fedsim.jax.problem`."""
+    """JAX functions passed in from Python by `fedsim.jax.problem`."""
 
     name: str = Field(description="the name of the function that computes outputs")
     row: tuple[int, ...] = Field(description="shape that a row's features are given to it in")
@@ -57,10 +57,10 @@ class GivenFunctions(Holding):
 
 
 class JaxLoss(Loss):
-    """The loss of functions of JAX: the numbers of their parameters are the model, one vector.
+    """The loss of JAX functions: the numbers of their parameters are the model, one flat vector.
 
-    Passed in from Python by `fedsim.jax.problem`. A gradient costs XLA's own count of the compiled
-    loss and gradient, a row.
+    The functions are passed in from Python by `fedsim.jax.problem`. The cost of a gradient per row
+    is XLA's own count for the compiled loss and gradient.
     """
 
     source: ClassVar[str] = "Bradbury et al., JAX: composable transformations of Python+NumPy, 2018"
@@ -75,7 +75,7 @@ class JaxLoss(Loss):
     numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
 
     def computed_in(self, precision: Precision) -> Precision:
-        """Return the number type of models and gradients, which follows `numbers` alone."""
+        """Return the number type of models and gradients, which only depends on `numbers`."""
         return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
@@ -85,11 +85,11 @@ class JaxLoss(Loss):
 
     @property
     def computed_with(self) -> Mapping[str, str]:
-        """JAX's version, its device and the number type, which runs record."""
+        """JAX's version, its device and the number type, for the manifest."""
         return {**self._functions.platform, "numbers": self.numbers}
 
     def encode(self, labels: Array) -> Array:
-        """Return one column a class (cross entropy), or the labels.
+        """Return one column per class (cross entropy), or the labels.
 
         Raises:
             DataError: a label is no whole number, or not one of the declared classes.
@@ -97,10 +97,10 @@ class JaxLoss(Loss):
         return encode_labels(labels, self.criterion, self.outputs)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return the rows as they are.
+        """Return the rows unchanged.
 
         Raises:
-            DataError: they are sparse, of another size, or the functions do not take them.
+            DataError: they are sparse, have another size, or the functions do not accept them.
         """
         if not isinstance(X, np.ndarray):
             raise DataError("loss.kind", "jax takes dense rows; those of the data are sparse")
@@ -115,19 +115,19 @@ class JaxLoss(Loss):
         return self._functions.dimension
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the arrays of parameters."""
+        """Return the shapes of the parameter arrays."""
         return self._functions.shapes
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
-        """Return what `init` draws from a key, whose seed is drawn."""
+        """Return the parameters that `init` draws from a key with a random seed."""
         return self._functions.initial(int(rng.integers(2**31)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
-        """Return the operations of one row times the number of rows."""
+        """Return the operations per row times the number of rows."""
         return rows * self._functions.operations
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute nothing: a value takes no gradient, and a gradient no value."""
+        """Compute nothing: value and gradient share no state."""
         return ()
 
     def value(self, rows: Rows, w: Array, state: State) -> float:
@@ -141,7 +141,7 @@ class JaxLoss(Loss):
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the model that stochastic gradient steps reach from `w`."""
+        """Return the model after stochastic gradient steps from `w`."""
         return self._functions.steps(rows, w, eta, drawn, pull, self.l2)
 
     def classes(self, labels: Array) -> Array:

@@ -14,15 +14,15 @@ from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.samples import Features, gram, laid_out, product, transposed_product
 
 LARGEST_HESSIAN = 5000
-"""Up to this length of the model a Hessian is computed: 200 MB of numbers."""
+"""The largest length of a model whose Hessian is computed: 200 MB of numbers."""
 
 
 class LinearLoss(Loss):
-    """f(w) = s sum_i phi_i(a_i.w) + l1 |w|_1 + l2/2 |w|^2, with s set by the scale.
+    """f(w) = s sum_i phi_i(a_i.w) + l1 |w|_1 + l2/2 |w|^2, where s follows from the scale.
 
-    A gradient on m rows of d features costs 4 m d floating-point operations: 2 m d for
-    A w and as many for A^T phi'; of sparse rows only what they store counts. The l1 term
-    enters by its subgradient, with sign(0) = 0.
+    A gradient on m rows with d features costs 4 m d floating-point operations: 2 m d for A w and as
+    many for A^T phi'. For sparse rows only stored numbers count. The l1 term has the subgradient
+    with sign(0) = 0.
     """
 
     steepest: ClassVar[float]
@@ -43,11 +43,11 @@ class LinearLoss(Loss):
         """Return the second derivatives phi_i'', shape (n,)."""
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return the rows as A, laid out for products with vectors, and the targets."""
+        """Return A, laid out for products with vectors, and the targets."""
         return super().arrange(laid_out(X), t, total)
 
     def dimension(self, features: int, outputs: int) -> int:
-        """Return d: one weight a feature."""
+        """Return d: one weight per feature."""
         return features
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
@@ -82,7 +82,7 @@ class LinearLoss(Loss):
         """Return s A^T diag(phi'') A + l2 I, shape (d, d).
 
         Raises:
-            DataError: it exceeds the limit of memory.
+            DataError: it exceeds the memory limit.
         """
         check_hessian(len(w))
         hessian = gram(rows.X, rows.factor * self.curvatures(state))
@@ -95,7 +95,7 @@ class LinearLoss(Loss):
 
 
 def check_hessian(length: int) -> None:
-    """Check that a Hessian with that many rows and columns fits into memory.
+    """Check that a Hessian with `length` rows and columns fits into memory.
 
     Raises:
         DataError: it is larger than `LARGEST_HESSIAN`.
@@ -107,32 +107,34 @@ def check_hessian(length: int) -> None:
         )
 
 
-# The function log(1 + exp(u)) row by row, and its derivative the sigmoid, to full accuracy.
+# The function log(1 + exp(u)) per row, and its derivative, the sigmoid, to full accuracy.
 
 STEEP = 40.0
 """Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""
 
 _BLOCK = 16
-"""The number of factors 1 + exp(u) multiplied before their logarithm is taken."""
+"""The number of factors 1 + exp(u) that are multiplied before taking a logarithm."""
 
 
 def forward(rows: Rows, w: Array) -> State:
-    """Compute p, q and h of u = A w, so that the sigmoid is p/q and log(1 + exp(u)) = h + log q.
+    """Compute p, q and h of u = A w, with sigmoid p/q and log(1 + exp(u)) = h + log q.
 
-    Where every u is moderate p = exp(u), q = 1 + p and h = 0 (left empty). Otherwise
-    h = max(u, 0), p = exp(u - h) and q = p + exp(-h), none of which can overflow.
+    If every u is moderate, p = exp(u), q = 1 + p and h = 0 (an empty array). Otherwise h = max(u,
+    0), p = exp(u - h) and q = p + exp(-h), none of which can overflow.
     """
     u = product(rows.X, w)
     if _is_moderate(rows, w, u):
+        # u is not needed any more, so its memory is reused.
         p = np.exp(u, out=u)
         return p, p + 1.0, u[:0]
     hinge = np.maximum(u, 0.0)
+    # Neither exponent is above 0, so neither exponential can overflow.
     p = np.exp(u - hinge)
     return p, p + np.exp(-hinge), hinge
 
 
 def _is_moderate(rows: Rows, w: Array, u: Array) -> bool:
-    """Return whether no u is too large, by their bound or by themselves, the shorter one first."""
+    """Return whether no u is too large; the cheaper of u and its bound is checked first."""
     looked = len(u) < len(w) and bool(u[u.argmax()] <= STEEP)
     return looked or bool(rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP)
 
@@ -145,21 +147,22 @@ def total(state: State) -> float:
 
 
 def logarithms(q: Array) -> Array:
-    """Return the sum of log q over the last axis, by one logarithm for `_BLOCK` rows.
+    """Return the sum of log q over the last axis, with one logarithm per `_BLOCK` rows.
 
-    The factors lie in [1, 2], or below 1 + exp(STEEP), so no product overflows; each
-    is rounded once, as in log(1 + e).
+    The factors lie in [1, 2], or below 1 + exp(STEEP), so no product overflows. Each of them is
+    rounded once, as in log(1 + e).
     """
+    # A product of this many factors would overflow in float32.
     products = np.multiply.reduceat(q, _starts(q.shape[-1]), axis=-1, dtype=np.float64)
-    own: Array = np.add.reduce(np.log(products), axis=-1)
-    return own
+    sums: Array = np.add.reduce(np.log(products), axis=-1)
+    return sums
 
 
 def each(state: State) -> Array:
     """Return log(1 + exp(u)) of each row, shape (n,)."""
     _, q, hinge = state
-    own: Array = np.log(q)
-    return own + hinge if hinge.size else own
+    values: Array = np.log(q)
+    return values + hinge if hinge.size else values
 
 
 def slopes(state: State) -> Array:
@@ -177,18 +180,22 @@ def curvatures(state: State) -> Array:
 
 @lru_cache(maxsize=64)
 def _starts(rows: int) -> NDArray[np.intp]:
-    """Return where each block of so many rows begins."""
+    """Return the index at which each block of rows begins."""
     return np.arange(0, rows, _BLOCK)
 
 
-# Class labels, and the errors for data with other labels.
+# Class labels, and errors for data with other labels.
 
 
 def distinct_pair(labels: Array, key: str) -> Array:
     """Return the two distinct labels, ascending.
 
+    Args:
+        labels: the labels, shape (n,).
+        key: the key of the setting that requires two labels, for errors.
+
     Raises:
-        DataError: the labels are not of two kinds; `key` names the setting that requires them.
+        DataError: the number of distinct labels is not two.
     """
     distinct = np.unique(labels)
     if len(distinct) != 2:
@@ -201,15 +208,19 @@ def distinct_pair(labels: Array, key: str) -> Array:
 
 
 def two_labels(labels: Array, low: float, high: float, key: str) -> Array:
-    """Return `low` for the smaller of two distinct labels, `high` for the larger; errors alike."""
+    """Return `low` for the smaller of two labels and `high` for the larger; same errors."""
     return np.where(labels == distinct_pair(labels, key)[0], low, high)
 
 
 def whole_labels(labels: Array, key: str) -> Array:
     """Return labels after checking that they are whole numbers, as class labels are.
 
+    Args:
+        labels: the labels, shape (n,).
+        key: the key of the setting that treats labels as classes, for errors.
+
     Raises:
-        DataError: one is not; `key` names the setting that treats each as a class.
+        DataError: a label is no whole number.
     """
     if not np.array_equal(labels, np.rint(labels)):
         seen = labels[labels != np.rint(labels)][0]
@@ -222,7 +233,7 @@ def whole_labels(labels: Array, key: str) -> Array:
 
 
 def format_labels(distinct: Array) -> str:
-    """Return the distinct labels as shown in an error: the first five."""
+    """Return the first five distinct labels, for errors."""
     return ", ".join(f"{label:g}" for label in distinct[:5]) + (
         ", ..." if len(distinct) > 5 else ""
     )

@@ -29,8 +29,8 @@ class Positive(Spec):
 class Logistic(LinearLoss):
     """Logistic loss log(1 + exp(-y x.w)) of a linear classifier.
 
-    With a_i = -y_i x_i and u = A w a row's loss is log(1 + exp(u)), its derivative the
-    sigmoid of u. The labels are folded into the rows once, when they are arranged.
+    With a_i = -y_i x_i and u = A w the loss of a row is log(1 + exp(u)), and its derivative is the
+    sigmoid of u. Labels are multiplied into the rows once, when they are arranged.
     """
 
     source: ClassVar[str] = "Cox, The Regression Analysis of Binary Sequences, 1958"
@@ -51,10 +51,10 @@ class Logistic(LinearLoss):
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return the labels as -1 and +1, or as given if so configured.
+        """Return the labels as -1 and +1, or unchanged for `as-given`.
 
         Raises:
-            DataError: the labels are not of the configured form.
+            DataError: the labels do not have the configured form.
         """
         if self.labels == "plus-minus":
             return two_labels(labels, -1.0, 1.0, "loss.labels")
@@ -68,18 +68,19 @@ class Logistic(LinearLoss):
         return self.class_labels(labels)
 
     def class_labels(self, labels: Array) -> Array:
-        """Return -1 and +1 where one label is set against all others."""
+        """Return -1 and +1 if one label is set against all others; otherwise the labels."""
         if isinstance(self.labels, Positive):
             return np.where(labels == self.labels.positive, 1.0, -1.0)
         return labels
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return A = -diag(t) X, and the targets."""
+        # With the labels' signs in A, the loss of a row is log(1 + exp(u)) with u = A w.
         A = scaled_rows(X, -t)
         return super().arrange(A, t, total)._replace(reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute the state shared by the sigmoid of A w and log(1 + exp(A w))."""
+        """Compute the state that the sigmoid of A w and log(1 + exp(A w)) share."""
         return linear.forward(rows, w)
 
     def total(self, state: State) -> float:
@@ -99,10 +100,10 @@ class Logistic(LinearLoss):
         return linear.curvatures(state)
 
     def classes(self, labels: Array) -> Array:
-        """Return the two labels of plus-minus, ascending, otherwise -1 and +1.
+        """Return the two labels for plus-minus, ascending, and otherwise -1 and +1.
 
         Raises:
-            DataError: labels other than -1 and +1 are used as given, or there are not two.
+            DataError: labels other than -1 and +1 are used as given, or there are not two labels.
         """
         if self.labels == "plus-minus":
             return distinct_pair(labels, "loss.labels")
@@ -111,7 +112,7 @@ class Logistic(LinearLoss):
         return np.array([-1.0, 1.0])
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return x.w: the larger label is predicted where it is above 0, the smaller elsewhere."""
+        """Return x.w: the larger label is predicted if it is above 0, otherwise the smaller one."""
         return product(X, w)
 
 
@@ -121,7 +122,7 @@ def are_signs(labels: Array) -> bool:
 
 
 def _other_labels(distinct: Array) -> str:
-    """Say what takes labels that are not -1 and 1."""
+    """Return an error with the settings that accept other labels than -1 and 1."""
     seen = f"-1 and 1 tell two classes apart; the data has {format_labels(distinct)}"
     one = f"{{positive: {distinct[-1]:g}}}, which sets one label against all others"
     if len(distinct) == 2:
@@ -133,14 +134,14 @@ def _other_labels(distinct: Array) -> str:
 
 
 class NeymanPearson(LinearLoss):
-    """Logistic loss of class 0, subject to a bound on that of class 1: Neyman-Pearson.
+    """Logistic loss of class 0 under a bound on that of class 1: Neyman-Pearson classification.
 
-    f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the mean over
-    its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is the majority of all
-    clients' labels, the smaller label where both are equally frequent, unless the majority is to be
-    bounded. The kernels pass over all rows, with weight 0 for the other class, and are priced so; a
-    minibatch is drawn from all rows as well. A client that lacks one of the classes is refused: a
-    mean over no rows is no number, and 0 in its place would move the objective.
+    f(w) is the mean of log(1 + exp(x.w)) over the client's rows of class 0. g(w) is the mean of
+    log(1 + exp(-x.w)) over its rows of class 1. l1 and l2 belong to f. Class 0 is the majority
+    among all clients' labels (the smaller label if both are equally frequent), unless `bounded` is
+    majority. Computations pass over all rows, with weight 0 for the other class, and are charged
+    for all rows. Minibatches are also drawn from all rows. A client without rows of one class is
+    refused: its mean over no rows is undefined, and 0 in its place would change the objective.
     """
 
     source: ClassVar[str] = "Rigollet, Tong, Neyman-Pearson Classification, JMLR 2011"
@@ -165,10 +166,10 @@ class NeymanPearson(LinearLoss):
         return np.asarray(labels == self.classes(labels)[1], dtype=np.float64)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return the rows, those of class 1 negated, and their weights in f and in g (n, 2).
+        """Return the rows, with those of class 1 negated, and their weights in f and in g (n, 2).
 
         Raises:
-            DataError: one of the classes has no row.
+            DataError: the client has no rows of one of the classes.
         """
         ones = float(t.sum())
         zeros = len(t) - ones
@@ -185,7 +186,7 @@ class NeymanPearson(LinearLoss):
         return super().arrange(A, weights, total)._replace(factor=1.0, reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute the state shared by the sigmoid and log(1 + exp), and the weights in f."""
+        """Compute the state that the sigmoid and log(1 + exp) share, and the weights in f."""
         return *linear.forward(rows, w), rows.t[:, 0]
 
     def total(self, state: State) -> float:
@@ -218,22 +219,23 @@ class NeymanPearson(LinearLoss):
         return gradient
 
     def classes(self, labels: Array) -> Array:
-        """Return the label of class 0, then that of class 1, whose loss is bounded.
+        """Return the label of class 0, and then that of class 1, whose loss is bounded.
 
         Raises:
             DataError: there are not two distinct labels.
         """
         pair = distinct_pair(labels, "loss.kind")
+        # If both labels are equally frequent, the smaller one counts as the majority.
         majority = int(2 * np.count_nonzero(labels == pair[1]) > len(labels))
         bounded = majority if self.bounded == "majority" else 1 - majority
         return pair if bounded else pair[::-1]
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return x.w: class 1 is predicted where it is above 0, class 0 elsewhere."""
+        """Return x.w: class 1 is predicted if it is above 0, otherwise class 0."""
         return product(X, w)
 
     @property
     def _names(self) -> tuple[str, str]:
-        """Describe classes 0 and 1 in terms of all clients' labels."""
+        """Describe classes 0 and 1 by their frequency among all clients' labels."""
         names = ("majority", "minority")
         return names if self.bounded == "minority" else names[::-1]

@@ -1,4 +1,4 @@
-"""A network with one hidden layer of sigmoid units: the non-convex loss."""
+"""A network with one hidden layer of sigmoid units: a non-convex loss."""
 
 from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple
@@ -14,13 +14,13 @@ from fedsim.problems.samples import Features, product, transposed_product
 
 
 class Layers(NamedTuple):
-    """The parameters of the network, as views of the flat model in this order.
+    """The parameters of the network, as views of the flat model, in this order.
 
     Attributes:
-        hidden: weights into the hidden units, shape (d, h).
-        hidden_bias: shape (h,).
-        output: weights into the outputs, shape (h, c).
-        output_bias: shape (c,).
+        hidden: weights of the hidden units, shape (d, h).
+        hidden_bias: biases of the hidden units, shape (h,).
+        output: weights of the outputs, shape (h, c).
+        output_bias: biases of the outputs, shape (c,).
     """
 
     hidden: Array
@@ -33,9 +33,9 @@ class MultilayerPerceptron(Loss):
     """One hidden layer of sigmoid units with squared, sigmoid or softmax output; non-convex.
 
     A gradient on m rows of d features with h units and c outputs costs 4 m d h + 6 m h c
-    floating-point operations: 2 m d h + 2 m h c forwards, and backwards 2 m h c for the
-    output weights, 2 m h c for the hidden units, 2 m d h for their weights. Sigmoids,
-    biases and the loss itself are not counted. The l2 term is on every parameter.
+    floating-point operations. The forward pass costs 2 m d h + 2 m h c. The backward pass costs 2 m
+    h c for the output weights, 2 m h c for the hidden units, and 2 m d h for their weights.
+    Sigmoids, biases and the loss itself are not counted. The l2 term includes every parameter.
     """
 
     source: ClassVar[str] = "Rumelhart, Hinton, Williams, Nature 1986"
@@ -62,7 +62,7 @@ class MultilayerPerceptron(Loss):
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return the labels, as 0 and 1 (sigmoid), or one column a distinct label (softmax).
+        """Return the labels; as 0 and 1 (sigmoid); or as one column per distinct label (softmax).
 
         Raises:
             DataError: the output is a sigmoid and there are not two distinct labels, or it is
@@ -87,11 +87,11 @@ class MultilayerPerceptron(Loss):
         return (features, self.hidden), (self.hidden,), (self.hidden, outputs), (outputs,)
 
     def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
-        """Return the names of these."""
+        """Return the names of these parts."""
         return "hidden.weight", "hidden.bias", "output.weight", "output.bias"
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
-        """Draw normal weights of standard deviation spread/sqrt(fan-in), with zero biases."""
+        """Draw normal weights with standard deviation spread/sqrt(fan-in); biases are zero."""
         h = self.hidden
         hidden = rng.standard_normal(features * h) * (self.spread / np.sqrt(features))
         output = rng.standard_normal(h * outputs) * (self.spread / np.sqrt(h))
@@ -102,7 +102,7 @@ class MultilayerPerceptron(Loss):
         return float(rows) * self.hidden * (4 * features + 6 * outputs)
 
     def layers(self, w: Array, features: int, outputs: int) -> Layers:
-        """Return the parameters in the flat model `w`, as views without copying."""
+        """Return the parameters in the flat model `w`, as views."""
         h = self.hidden
         ends = np.cumsum([features * h, h, h * outputs])
         hidden, hidden_bias, output, output_bias = np.split(w, ends)
@@ -111,7 +111,7 @@ class MultilayerPerceptron(Loss):
         )
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute the hidden units (n, h), the slopes of the loss (n, c), its rows (n,)."""
+        """Compute the hidden units (n, h), the loss's slopes (n, c), and the row losses (n,)."""
         units, outputs = self._outputs(rows.X, w, rows.t.shape[1])
         slopes, losses = _OUTPUTS[self.output](outputs, rows.t)
         return units, slopes, losses
@@ -128,6 +128,7 @@ class MultilayerPerceptron(Loss):
         """Return the gradient of f at `w` by back-propagation, flat like `w`."""
         units, slopes, _ = state
         backward = slopes @ self.layers(w, rows.X.shape[1], rows.t.shape[1]).output.T
+        # The derivative of a sigmoid unit u is u (1 - u).
         backward *= units
         backward *= 1.0 - units
         parts = (
@@ -154,7 +155,7 @@ class MultilayerPerceptron(Loss):
         )
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the outputs before softmax, shape (n, C), or before the sigmoid, (n,).
+        """Return the outputs before softmax, shape (n, C), or before the sigmoid, shape (n,).
 
         Raises:
             DataError: the output is squared.
@@ -166,24 +167,24 @@ class MultilayerPerceptron(Loss):
         return self._outputs(X, w, len(classes))[1]
 
     def regress(self, X: Features, w: Array) -> Array:
-        """Return the output.
+        """Return the output, shape (n,).
 
         Raises:
-            DataError: the output is a class's.
+            DataError: the output is that of a classifier.
         """
         if self.output != "squared":
             return super().regress(X, w)
         return self._outputs(X, w, 1)[1][:, 0]
 
     def _outputs(self, X: Features, w: Array, outputs: int) -> tuple[Array, Array]:
-        """Return the hidden units (n, h), and the outputs (n, c) before their own function."""
+        """Return the hidden units (n, h), and the outputs (n, c) before the output function."""
         layers = self.layers(w, X.shape[1], outputs)
         units = _sigmoid(product(X, layers.hidden) + layers.hidden_bias)
         return units, units @ layers.output + layers.output_bias
 
 
 def _sigmoid(a: Array) -> Array:
-    """Return 1/(1 + exp(-a)), overwriting `a`; the form by tanh cannot overflow."""
+    """Return 1/(1 + exp(-a)), overwriting `a`; computed by tanh, which cannot overflow."""
     a *= 0.5
     np.tanh(a, out=a)
     a += 1.0
@@ -198,7 +199,7 @@ def _squared_output(outputs: Array, t: Array) -> tuple[Array, Array]:
 
 
 def _sigmoid_output(outputs: Array, t: Array) -> tuple[Array, Array]:
-    """Return the slopes before the sigmoid, and half the squared errors row by row."""
+    """Return the slopes in the sigmoid's input, and half the squared errors per row."""
     units = _sigmoid(outputs)
     residuals, losses = _squared_output(units, t)
     return residuals * units * (1.0 - units), losses

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedsim.problems.modules.vmap import Together
 
 
-# Fields that the losses of networks share, by PyTorch and by JAX.
+# Fields shared by the losses of networks, of PyTorch and of JAX.
 
 CRITERION: Any = Field(
     default="cross-entropy",
@@ -47,12 +47,12 @@ SCALE: Any = Field(
 
 
 def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
-    """Return one column a class (cross entropy), or the labels.
+    """Return one column per class (cross entropy), or the labels.
 
     Args:
         labels: the labels of all clients, shape (n,).
         criterion: "cross-entropy" or "squared".
-        outputs: how many classes there are; None for as many as there are labels.
+        outputs: the number of classes; None for the number of distinct labels.
 
     Raises:
         DataError: a label is no whole number, or not one of the declared classes.
@@ -71,9 +71,9 @@ def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
 
 
 def network_classes(labels: Array, outputs: int | None) -> Array:
-    """Return 0 to outputs - 1; or, where that is not known, the distinct labels, ascending.
+    """Return 0 to outputs - 1; or, if `outputs` is None, the distinct labels, ascending.
 
-    Of two outputs they are -1 and +1 where the labels are, as two texts become.
+    Two outputs also accept the labels -1 and +1, to which two texts are converted.
     """
     distinct: Array = np.unique(labels)
     if outputs is None or (outputs == 2 and np.array_equal(distinct, [-1, 1])):
@@ -85,13 +85,13 @@ class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
-    Gradients of minibatches and steps are computed in training mode, with noise of their own: its
-    seeds are drawn from the client's stream, one a step. Frozen parameters and buffers are the same
-    at every node and never travel; a module that changes a buffer is refused, but for the running
-    means and variances of batch normalisation, where `statistics` says what becomes of them.
+    Gradients of minibatches and steps are computed in training mode, with one seed per step, drawn
+    from the client's stream. Frozen parameters and buffers are the same at every node and never
+    sent. A module that changes a buffer is refused. The exception are the running means and
+    variances of batch normalisation, which `statistics` controls.
 
-    A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
-    the rows: matrix products and convolutions; all else is not counted.
+    The cost of a gradient is PyTorch's own count for one row, forward and backward, times the
+    number of rows. It includes matrix products and convolutions, and nothing else.
     """
 
     source: ClassVar[str] = "Paszke et al., PyTorch, NeurIPS 2019"
@@ -123,7 +123,7 @@ class TorchLoss(Loss):
     )
 
     def computed_in(self, precision: Precision) -> Precision:
-        """Return the number type of models and gradients, which follows `numbers` alone."""
+        """Return the number type of models and gradients, which only depends on `numbers`."""
         return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
@@ -134,18 +134,18 @@ class TorchLoss(Loss):
 
     @property
     def state_type(self) -> np.dtype[Any]:
-        """That of the steps."""
+        """The number type of the steps."""
         return np.dtype(np.float64 if self.numbers == "float64" else np.float32)
 
     @property
     def computed_with(self) -> Mapping[str, str]:
-        """PyTorch's version, the processor's kernels and the number type, which runs record."""
+        """PyTorch's version, the processor's kernels and the number type, for the manifest."""
         from fedsim.problems.modules import platform  # loads PyTorch
 
         return {**platform(self.device), "numbers": self.numbers}
 
     def encode(self, labels: Array) -> Array:
-        """Return one column a class (cross entropy), or the labels.
+        """Return one column per class (cross entropy), or the labels.
 
         Raises:
             DataError: a label is no whole number, or not one of the declared classes.
@@ -153,10 +153,10 @@ class TorchLoss(Loss):
         return encode_labels(labels, self.criterion, self.outputs)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return the rows as they are.
+        """Return the rows unchanged.
 
         Raises:
-            DataError: they are sparse, or the network does not take them.
+            DataError: they are sparse, or the network does not accept them.
         """
         if not isinstance(X, np.ndarray):
             raise DataError("loss.kind", "torch takes dense rows; those of the data are sparse")
@@ -173,16 +173,17 @@ class TorchLoss(Loss):
         return super().arrange(X, t, total)
 
     def _check_tokens(self, X: Array, outputs: int) -> None:
-        """Check that a user's module takes the smallest and the largest of whole numbers.
+        """Check that a user's module accepts the smallest and the largest whole number.
 
         Raises:
-            DataError: it does not: its embedding has fewer, say.
+            DataError: it does not, for example because its embedding is too small.
         """
         key = "tokens", X.shape[1]
-        low, high = self.model.kept.get(key, (0, 0))  # those that were tried, with rows of zeros
+        low, high = self.model.kept.get(key, (0, 0))  # the range already tried; 0 at construction
         ends = int(X.min()), int(X.max())
         if not self.model.predicts or (low <= ends[0] and ends[1] <= high):
             return
+        # The row with the smallest token, and the row with the largest.
         rows = X[[int(X.argmin()) // X.shape[1], int(X.argmax()) // X.shape[1]]]
         try:
             w = np.zeros(self.dimension(X.shape[1], outputs))
@@ -205,23 +206,23 @@ class TorchLoss(Loss):
         return tuple(layer.name for layer in self.recipe(features, outputs).layers)
 
     def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
-        """Return the names of the running means and variances that are part of the model."""
+        """Return the names of running means and variances that are part of the model."""
         recipe = self.recipe(features, outputs)
         return tuple(layer.name for layer in recipe.layers[recipe.parameters :])
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
-        """Return the parameters that the module is built with, under a drawn seed."""
-        found = self.recipe(features, outputs)  # which raises if the module is unusable
+        """Return the initial parameters of the module, built under a random seed."""
+        found = self.recipe(features, outputs)  # raises if the module is unusable
         from fedsim.problems.modules import start  # loads PyTorch
 
         return start(found, features, outputs, int(rng.integers(2**63)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
-        """Return the operations of one row times the number of rows."""
+        """Return the operations per row times the number of rows."""
         return rows * self.recipe(round(features), outputs).operations
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute nothing: a value takes no gradient, and a gradient no value."""
+        """Compute nothing: value and gradient share no state."""
         return ()
 
     def value(self, rows: Rows, w: Array, state: State) -> float:
@@ -229,7 +230,7 @@ class TorchLoss(Loss):
         return self._trainer(rows).value(rows, w, self._terms)
 
     def row_losses(self, rows: Rows, w: Array, state: State) -> Array | None:
-        """Return the loss of each row; None for a user's loss that returns their mean."""
+        """Return the loss of each row; None for a user's loss that only returns their mean."""
         return self._trainer(rows).row_losses(rows, w, self._terms)
 
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
@@ -244,32 +245,32 @@ class TorchLoss(Loss):
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the model that stochastic gradient steps reach from `w`."""
+        """Return the model after stochastic gradient steps from `w`."""
         change = self.sgd_change(rows, w, eta, drawn, pull)
         return np.add(w, change, out=change)
 
     def sgd_change(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the same model minus `w`: an array of its own."""
+        """Return the same model minus `w`, as a new array."""
         return self._trainer(rows).change(rows, w, eta, drawn, pull, self._terms)
 
     def optimizer_steps(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training
     ) -> Array:
-        """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+        """Return the result of an optimizer's steps from `w`; see `Training.result`."""
         return self._trainer(rows).train(rows, w, drawn, training, self._terms)
 
     def noisy(self, features: int, outputs: int) -> bool:
-        """Return whether the training loss is stochastic, by dropout or varied images."""
+        """Return whether the training loss is stochastic, because of dropout or augmentation."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
 
     def draws(self, features: int, outputs: int) -> bool:
-        """Return whether steps draw masks of dropout, or how images vary."""
+        """Return whether steps draw random numbers, for masks of dropout or for augmentation."""
         return bool(self.augment) or self.recipe(features, outputs).random
 
     def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
-        """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""
+        """Check that an optimizer of PyTorch can take a step on the module; see `Loss`."""
         from fedsim.problems.modules import trainer  # loads PyTorch
 
         found = self.recipe(features, outputs)
@@ -279,7 +280,7 @@ class TorchLoss(Loss):
         """Check that several clients' networks can be computed as one.
 
         Raises:
-            DataError: they cannot be.
+            DataError: they cannot.
         """
         if not self.model.predicts:
             raise DataError("evaluator", "got vmap, which a step cannot take; take one-by-one")
@@ -289,9 +290,10 @@ class TorchLoss(Loss):
         self._together(features, outputs)
 
     def divides_together(self, features: int, outputs: int) -> bool:
-        """Return whether threads may compute some of the clients each: of dense layers, recorded.
+        """Return whether several threads may compute groups of clients: recorded dense layers only.
 
-        For these it does not matter which call of a shape was the first, before it was recorded.
+        Their results do not depend on which call with some shape came first, before it was
+        recorded.
         """
         if self.on_gpu or self.numbers == "bfloat16":
             return False
@@ -304,7 +306,7 @@ class TorchLoss(Loss):
         return self.device == "cuda"
 
     def why_apart(self, features: int, outputs: int) -> str | None:
-        """Return what keeps several clients' steps from being faster as one operation, if any."""
+        """Return why several clients' steps as one operation would not be faster; else empty."""
         if not self.on_gpu and self.numbers == "bfloat16":
             return "the network is computed on a CPU in bfloat16"
         found = self.recipe(features, outputs)
@@ -324,7 +326,7 @@ class TorchLoss(Loss):
         drawn: NDArray[np.intp],
         pull: float | None,
     ) -> list[Array]:
-        """Return the models reached from models (clients, d) by minibatches (clients, steps, b)."""
+        """Return the models (clients, d) after steps on minibatches (clients, steps, b)."""
         computed = self._together(*_sizes(rows[0]))
         return computed.steps(rows, models, eta, drawn, pull, self._terms)
 
@@ -342,7 +344,7 @@ class TorchLoss(Loss):
     def gradients_together(
         self, rows: Sequence[Rows], models: Sequence[Array], drawn: NDArray[np.intp]
     ) -> Array:
-        """Return the stochastic gradients (clients, d) at models of rows (clients, b)."""
+        """Return the stochastic gradients (clients, d) at models, of rows (clients, b)."""
         return self._together(*_sizes(rows[0])).gradients(rows, models, drawn, self._terms)
 
     def classes(self, labels: Array) -> Array:
@@ -356,12 +358,12 @@ class TorchLoss(Loss):
         return network_classes(labels, self.outputs)
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the outputs in `eval()`, shape (n, C)."""
+        """Return the outputs in evaluation mode, shape (n, C)."""
         rows = Rows(X, np.empty((0, len(classes))), 1.0)
         return self._trainer(rows).outputs(X, w)
 
     def regress(self, X: Features, w: Array) -> Array:
-        """Return the output in `eval()`.
+        """Return the output in evaluation mode, shape (n,).
 
         Raises:
             DataError: the criterion is not squared.
@@ -373,17 +375,20 @@ class TorchLoss(Loss):
         return self._trainer(Rows(X, np.empty(0), 1.0)).outputs(X, w).reshape(len(X))
 
     def module(self, features: int, outputs: int, w: Array) -> "nn.Module":
-        """Return this thread's module with a model, in `eval()`; until the loss computes again."""
+        """Return this thread's module with a model, in evaluation mode.
+
+        Valid until its next use.
+        """
         from fedsim.problems.modules import trainer  # loads PyTorch
 
         return trainer(self.recipe(features, outputs), self.numbers, self.device).module(w)
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
-        """Return the analysed module for rows with that many features.
+        """Return the analysed module for rows with a number of features.
 
         Raises:
-            DataError: PyTorch is not installed, the device does not exist, the module cannot be
-                used, or not with images that are varied.
+            DataError: PyTorch is not installed, the device does not exist, or the module cannot be
+                used, or not with augmented images.
         """
         try:
             from fedsim.problems.modules import check_device, recipe  # loads PyTorch
@@ -421,5 +426,5 @@ _LOSSES_ALONE = (
 
 
 def _sizes(rows: Rows) -> tuple[int, int]:
-    """Return the numbers of features and outputs of rows."""
+    """Return the numbers of features and of outputs of rows."""
     return int(rows.X.shape[1]), 1 if rows.t.ndim == 1 else int(rows.t.shape[1])

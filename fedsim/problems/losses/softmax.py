@@ -14,10 +14,10 @@ from fedsim.problems.samples import Features, gram, product, transposed_product
 
 
 class Softmax(Loss):
-    """Cross entropy log sum_c exp(x.w_c) - x.w_y of a linear classifier of C classes.
+    """Cross entropy log sum_c exp(x.w_c) - x.w_y of a linear classifier with C classes.
 
-    The classes are the distinct labels of all clients, ascending. The model W, shape (d, C),
-    has one column per class, and is flat row by row. A gradient on m rows costs 4 m d C
+    The classes are the distinct labels of all clients, ascending. The model W, shape (d, C), has
+    one column per class, and is flattened row by row. A gradient on m rows costs 4 m d C
     floating-point operations: 2 m d C for X W and as many for X^T (P - T).
     """
 
@@ -35,7 +35,7 @@ class Softmax(Loss):
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return a table (n, C), with a one in the column of each row's class.
+        """Return a table (n, C) with a one in the column of each row's class.
 
         Raises:
             DataError: a label is no whole number, so it is no class.
@@ -59,7 +59,7 @@ class Softmax(Loss):
         return 4.0 * rows * features * outputs
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute P - T (n, C), with the probabilities P, and the loss of each row (n,)."""
+        """Compute P - T (n, C), where P are the probabilities, and the loss of each row (n,)."""
         return cross_entropy(product(rows.X, w.reshape(-1, rows.t.shape[1])), rows.t)
 
     def value(self, rows: Rows, w: Array, state: State) -> float:
@@ -83,14 +83,16 @@ class Softmax(Loss):
         """Return s sum_i kron(x_i x_i^T, diag(p_i) - p_i p_i^T) + l2 I, shape (d C, d C).
 
         Raises:
-            DataError: it exceeds the limit of memory.
+            DataError: it exceeds the memory limit.
         """
         check_hessian(len(w))
         d, C = rows.X.shape[1], rows.t.shape[1]
+        # The state has P - T.
         P = state[0] + rows.t
         hessian = np.empty((d, C, d, C))
         for a, b in combinations_with_replacement(range(C), 2):
             block = gram(rows.X, rows.factor * P[:, a] * (float(a == b) - P[:, b]))
+            # The block of classes (a, b) equals that of (b, a).
             hessian[:, a, :, b] = hessian[:, b, :, a] = block
         whole = hessian.reshape(d * C, d * C)
         whole[np.diag_indices_from(whole)] += self.l2
@@ -110,10 +112,10 @@ class Softmax(Loss):
 
 
 def indicators(labels: Array) -> Array:
-    """Return one column for each distinct label, ascending, with ones where it is that of a row.
+    """Return one column per distinct label, ascending, with ones in the rows that have it.
 
     Raises:
-        DataError: a table for that many labels exceeds the limit of memory.
+        DataError: the table exceeds the memory limit.
     """
     classes = np.unique(labels)
     what = f"{labels.size} rows with {classes.size} different labels"
@@ -122,10 +124,11 @@ def indicators(labels: Array) -> Array:
 
 
 def cross_entropy(outputs: Array, t: Array) -> tuple[Array, Array]:
-    """Return the probabilities less the targets (n, C), and the cross entropy of each row (n,).
+    """Return the probabilities minus the targets (n, C), and the cross entropy of each row (n,).
 
-    Rows of several clients may be stacked, with a leading axis.
+    Rows of several clients may be stacked along a leading axis.
     """
+    # Subtracting the largest output changes no probability, and keeps `exp` from overflowing.
     shifted = outputs - outputs.max(axis=-1, keepdims=True)
     likelihoods = np.exp(shifted)
     total = likelihoods.sum(axis=-1, keepdims=True)

@@ -14,7 +14,7 @@ from fedsim.problems.samples import Features, product
 
 
 class LeastSquares(LinearLoss):
-    """phi(u) = (u - t)^2/2, the same for every row; solvable by a least-squares solver."""
+    """phi(u) = (u - t)^2/2, the same for every row; a least-squares solver can solve it."""
 
     steepest: ClassVar[float] = 1.0
 
@@ -62,7 +62,7 @@ class Squared(LeastSquares):
 
 
 class TraceRegression(LeastSquares):
-    """Squared error of a matrix model, <X, W> - y, with features that are flat matrices."""
+    """Squared error of a matrix model, <X, W> - y; features are flattened matrices."""
 
     source: ClassVar[str] = (
         "Rohde, Tsybakov, Estimation of High-Dimensional Low-Rank Matrices, Ann. Stat. 2011"
@@ -78,10 +78,10 @@ class TraceRegression(LeastSquares):
     )
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
-        """Return the rows as A, and the targets.
+        """Return A and the targets.
 
         Raises:
-            DataError: that many features do not fill such a matrix.
+            DataError: this number of features does not fill such a matrix.
         """
         self.shape(X.shape[-1], 1)
         return super().arrange(X, t, total)
@@ -90,7 +90,7 @@ class TraceRegression(LeastSquares):
         """Return (m, n).
 
         Raises:
-            DataError: that many features do not fill such a matrix.
+            DataError: this number of features does not fill such a matrix.
         """
         rows = self.rows or isqrt(features)
         if features % rows or not (self.rows or rows * rows == features):

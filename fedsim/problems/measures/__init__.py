@@ -1,4 +1,4 @@
-"""Measures: an observer's figures of a model, at no simulated time."""
+"""Measures: an observer's figures of a model, which take no simulated time."""
 
 from typing import TYPE_CHECKING
 
@@ -97,4 +97,4 @@ MEASURES: Registry[Measure] = Registry(
     ),
     Measure,
 )
-"""Every measure that a scenario can name."""
+"""The measures that a scenario can name."""

@@ -1,6 +1,6 @@
-"""What a measure is: an observer's figures of a model, at no simulated time.
+"""Base class of measures: an observer's figures of a model, which take no simulated time.
 
-observe = Support(threshold=0.01).bind(problem, "mean")
+observe = Support(threshold=0.01).bind(problem)
 observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
 """
 
@@ -16,31 +16,31 @@ from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems.problem import Problem
 
 Figures = Mapping[str, float]
-"""The figures of one round by the names of their columns."""
+"""The figures of one round, by the names of their columns."""
 
 Observer = Callable[[Array], Figures]
-"""A measure bound to a problem: maps a model, shape (d,), to figures, at no simulated time."""
+"""A measure bound to a problem: maps a model, shape (d,), to figures, in no simulated time."""
 
 
 OwnObserver = Callable[[Sequence[Array]], Figures]
-"""A measure of the clients' own models, one each, of shape (d,)."""
+"""A measure of the clients' own models: one model per client, each of shape (d,)."""
 
 
 class Measure(Spec):
-    """A figure that the observer evaluates at every round's model, beside the objective."""
+    """Figures that the observer evaluates at every round's model, in addition to the objective."""
 
     columns: ClassVar[tuple[str, ...]]
     """The columns of the round table that it fills, in order."""
 
     higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
-    """Columns of which more is better: a stop at a target waits for that value or more."""
+    """Columns in which more is better: a stop at a target waits for this value or more."""
 
     kind: str
 
     def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the function that evaluates the clients' own models, in the order of the fleet.
 
-        By default each figure is the mean of those of the clients' models, with the weights p_m.
+        By default each figure is the mean over the clients' models, with the weights p_m.
 
         Raises:
             DataError: as for `bind`.
@@ -58,11 +58,10 @@ class Measure(Spec):
 
     @abstractmethod
     def bind(self, problem: Problem) -> Observer:
-        """Return the function that evaluates a model, with everything it needs precomputed.
+        """Return the function that evaluates a model; everything it needs is precomputed.
 
         Args:
-            problem: whose models are evaluated.
-            objective: what the method minimises.
+            problem: the problem whose models are evaluated.
 
         Raises:
             DataError: the problem lacks what this measure compares with; the message names what

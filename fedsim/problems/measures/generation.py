@@ -1,4 +1,4 @@
-"""Generation of text as a measure: greedy continuations of test rows beside what the text says."""
+"""Generation of text as a measure: greedy continuations of test rows, compared with the text."""
 
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -13,18 +13,18 @@ from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Problem
 
 _PAIRS = 256
-"""So many pairs of rows show by how many tokens rows are apart."""
+"""The number of pairs of rows that are compared to find the stride between rows."""
 
 
 class Generation(Measure):
     """Greedy continuations of test rows by the model, compared with the true text.
 
-    A prompt is the tokens of a test row. The model's most likely next token is appended, the
-    oldest one dropped, and so on: it reads its own tokens, never the true ones. `exact_match` is
-    the share of prompts whose whole continuation is that of the text (as in Carlini et al.,
-    Quantifying Memorization Across Neural Language Models, ICLR 2023), `generation_accuracy` the
-    share of tokens that equal those of the text at the same place. How the text goes on is read
-    from the test rows that follow in order, each a few tokens further in the same text.
+    A prompt consists of the tokens of a test row. The model's most likely next token is appended
+    and the oldest one dropped, repeatedly: it reads its own tokens, never the true ones.
+    `exact_match` is the share of prompts whose whole continuation equals the text (as in Carlini et
+    al., Quantifying Memorization Across Neural Language Models, ICLR 2023). `generation_accuracy`
+    is the share of tokens that equal those of the text at the same position. The true continuation
+    is read from the test rows that follow in order, each a few tokens further in the same text.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("exact_match", "generation_accuracy")
@@ -36,7 +36,7 @@ class Generation(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the shares; see `Measure.bind`."""
+        """Return a function for both shares; see `Measure.bind`."""
         test, labels, classes = held_out_labels(problem, self.kind)
         X = test.X if isinstance(test.X, np.ndarray) else None
         sparse: Any = test.X
@@ -65,11 +65,11 @@ class Generation(Measure):
 
 
 class Continuations(NamedTuple):
-    """How a text goes on behind some of its rows.
+    """The true continuation of a text after some of its rows.
 
     Attributes:
-        rows: their numbers, shape (k,), ascending.
-        tokens: behind each of them, shape (k, length).
+        rows: the indices of these rows, shape (k,), ascending.
+        tokens: the tokens after each of them, shape (k, length).
     """
 
     rows: NDArray[np.intp]
@@ -77,16 +77,17 @@ class Continuations(NamedTuple):
 
 
 def read_continuations(X: Array | None, y: Array, length: int) -> Continuations:
-    """Return how a text goes on behind its rows, as far as it can be read from later ones.
+    """Return the true continuations of rows, as far as later rows show them.
 
-    A row follows the one before it, s tokens further in the text, if it begins with all but the
-    first s of its tokens and then has its label. s is the same for all rows, between 1 and the
-    length of a row: that of most pairs of consecutive rows, and the least of several.
+    A row follows the previous one, s tokens further in the text, if it begins with all but the
+    first s of its tokens, and then has its label. s is the same for all rows, between 1 and the
+    length of a row: the value that fits most pairs of consecutive rows, and the smallest of
+    several.
 
     Args:
-        X: tokens, shape (n, c); None where they cannot be compared.
-        y: the token behind each row, shape (n,).
-        length: the number of tokens that is asked for.
+        X: tokens, shape (n, c); None if they cannot be compared.
+        y: the token after each row, shape (n,).
+        length: the number of tokens to return.
 
     >>> text = np.arange(10)
     >>> rows = np.lib.stride_tricks.sliding_window_view(text, 4)[:-1:2]
@@ -101,10 +102,11 @@ def read_continuations(X: Array | None, y: Array, length: int) -> Continuations:
     context = X.shape[1]
     sampled = np.unique(np.linspace(0, count - 2, min(count - 1, _PAIRS)).astype(np.intp))
     matches = [_follow(X, y, sampled, s).sum() for s in range(1, context + 1)]
+    # The stride is the one at which most rows continue the row before them.
     step = 1 + int(np.argmax(matches))
-    needed = -(-(length - 1) // step)  # rows behind the first one
+    needed = -(-(length - 1) // step)  # rows after the first one
     broken = np.flatnonzero(~_follow(X, y, np.arange(count - 1), step))
-    ends = np.append(broken, count - 1)  # the last rows of passages
+    ends = np.append(broken, count - 1)  # the last row of each passage
     last = ends[np.searchsorted(ends, np.arange(count))]
     rows = np.flatnonzero(last - np.arange(count) >= needed)
     pieces = [y[rows, None]]
@@ -114,8 +116,8 @@ def read_continuations(X: Array | None, y: Array, length: int) -> Continuations:
 
 
 def _follow(X: Array, y: Array, rows: NDArray[np.intp], step: int) -> NDArray[np.bool_]:
-    """Return whether the row behind each of some rows is so many tokens further in a text."""
+    """Return whether the row after each of some rows is `step` tokens further in a text."""
     kept = X.shape[1] - step
     same = (X[rows + 1, :kept] == X[rows, step:]).all(axis=1)
-    found: NDArray[np.bool_] = same & (X[rows + 1, kept] == y[rows])
-    return found
+    follows: NDArray[np.bool_] = same & (X[rows + 1, kept] == y[rows])
+    return follows

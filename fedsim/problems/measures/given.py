@@ -1,4 +1,4 @@
-"""A measure passed in from Python: a function of the user's, under a name of the user's."""
+"""A measure passed in from Python: a user's function, with a column name of the user's choice."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
@@ -13,14 +13,14 @@ from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserve
 from fedsim.problems.problem import Problem
 
 OVER_CLIENTS = ("worst", "tenth", "median", "mean")
-"""What is said of a figure of each client."""
+"""The statistics over the clients of a figure per client."""
 
 NAME = "[a-z][a-z0-9_]*"
-"""The names of columns that are accepted, a regular expression."""
+"""The accepted names of columns, as a regular expression."""
 
 
 class PassedFunction(Protocol):
-    """A function of a user's, ready to be bound to a problem."""
+    """A user's function, ready to be bound to a problem."""
 
     def bind(self, problem: Problem) -> Callable[[Array], float]:
         """Return the function that maps a model, shape (d,), to the figure.
@@ -30,11 +30,11 @@ class PassedFunction(Protocol):
         """
 
     def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
-        """Return the function that maps a model for each client to their figures, shape (M,)."""
+        """Return the function that maps one model per client to their figures, shape (M,)."""
 
 
 class _OwnColumns:
-    """The columns of the class, of which there are none, and of each instance."""
+    """The attribute `columns`: empty for the class, and by name for each instance."""
 
     def __get__(self, instance: "GivenMeasure | None", owner: type) -> tuple[str, ...]:
         if instance is None:
@@ -45,7 +45,7 @@ class _OwnColumns:
 
 
 class _OwnHigher:
-    """The columns of which more is better, likewise."""
+    """The attribute `higher`, likewise: the columns in which more is better."""
 
     def __get__(self, instance: "GivenMeasure | None", owner: type) -> frozenset[str]:
         if instance is None or not higher_is_better(instance.name):
@@ -54,10 +54,10 @@ class _OwnHigher:
 
 
 class GivenMeasure(Holding, Measure):
-    """A function passed in from Python by `fedsim.torch.metric`: a column of its own name.
+    """A function passed in from Python by `fedsim.torch.metric`, with a column of its own name.
 
-    More of it is better where the name ends in accuracy, acc, precision, recall, f1, auc, auroc,
-    r2, score, iou or kappa.
+    More of it is better if the name ends in accuracy, acc, precision, recall, f1, auc, auroc, r2,
+    score, iou or kappa.
     """
 
     columns: ClassVar[tuple[str, ...]] = _OwnColumns()  # type: ignore[assignment]  # see there
@@ -71,7 +71,7 @@ class GivenMeasure(Holding, Measure):
 
     @model_serializer(mode="wrap")
     def _without_test(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes."""
+        """Omit the default rows, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if self.on == "test":
             written.pop("on", None)
@@ -83,7 +83,7 @@ class GivenMeasure(Holding, Measure):
         return found
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the function's value, or those over the clients; see `Measure.bind`."""
+        """Return a function for the figure, or for its statistics over the clients."""
         if self.on == "clients":
             observe, count = self.bind_own(problem), len(problem.samples)
             return lambda w: observe([w] * count)
@@ -91,14 +91,15 @@ class GivenMeasure(Holding, Measure):
         return lambda w: {self.name: figure(w)}
 
     def bind_own(self, problem: Problem) -> OwnObserver:
-        """Return the function's values for each client's own model; see `Measure.bind_own`."""
+        """Return a function for the statistics over the figures of the clients' own models."""
         if self.on == "test":
             return super().bind_own(problem)
         figure = self._figure.bind_clients(problem)
 
         def evaluate(models: Sequence[Array]) -> Figures:
-            values = np.sort(figure(models))  # the worst first
+            values = np.sort(figure(models))  # the worst first, if more is better
             values = values if higher_is_better(self.name) else values[::-1]
+            # Rounded up, this is at least one client.
             tenth = -(-len(values) // 10)
             figures = values[0], values[:tenth].mean(), np.median(values), values.mean()
             return dict(zip(self.columns, map(float, figures), strict=True))

@@ -14,7 +14,7 @@ from fedsim.problems.problem import Problem
 
 
 def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
-    """Return the two sides of a matrix model, for a measure of this kind.
+    """Return the two sides of a matrix model, for a measure of some kind.
 
     Raises:
         DataError: the model is no matrix.
@@ -30,11 +30,11 @@ def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
 
 
 class GradientNorm(Measure):
-    """Norm of the objective's gradient; of its least subgradient if there is a penalty.
+    """Norm of the objective's gradient; with a penalty, of its smallest subgradient.
 
-    It is the Euclidean distance of minus the gradient of the clients' losses from the
-    subdifferential of the penalty: zero exactly where the model is stationary. An l1 term
-    within the clients' losses enters as in their own subgradients, with sign(0) = 0.
+    This is the Euclidean distance between minus the gradient of the clients' losses and the
+    subdifferential of the penalty. It is zero exactly if the model is stationary. An l1 term within
+    the clients' losses enters by their own subgradients, with sign(0) = 0.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("gradient_norm",)
@@ -42,7 +42,7 @@ class GradientNorm(Measure):
     kind: Literal["gradient_norm"] = "gradient_norm"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the norm of the objective's least subgradient."""
+        """Return a function for the norm; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
             gradient = problem.gradient(w)
@@ -51,7 +51,7 @@ class GradientNorm(Measure):
         return evaluate
 
     def bind_own(self, problem: Problem) -> OwnObserver:
-        """Refuse clients' own models: their gradients are no gradient of one objective.
+        """Refuse clients' own models, whose gradients do not belong to one objective.
 
         Raises:
             DataError: always.
@@ -63,9 +63,9 @@ class GradientNorm(Measure):
 class ConstraintValue(Measure):
     """Value of the constraint, the mean of the clients' g_m, and whether it is violated.
 
-    The clients count as in the objective: by their shares of the rows where that is a
-    weighted mean, alike where it is a sum. The sum of the column `violated` is the number of
-    rounds in violation.
+    Clients have the weights of the objective: their shares of the rows if it is a weighted mean,
+    equal ones if it is a sum. The sum of the column `violated` is the number of rounds in
+    violation.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("constraint", "violated")
@@ -76,7 +76,7 @@ class ConstraintValue(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the mean constraint; see `Measure.bind`."""
+        """Return a function for the mean constraint; see `Measure.bind`."""
         if not problem.loss.constrained:
             text = (
                 "constraint takes a loss with one, "
@@ -84,6 +84,7 @@ class ConstraintValue(Measure):
                 f" here is {problem.loss.kind}"
             )
             raise DataError("loss", text)
+        # The constraint is a mean over clients, even if the objective is a sum.
         coefficients = problem.coefficients
         shares = coefficients / coefficients.sum()
 
@@ -95,7 +96,7 @@ class ConstraintValue(Measure):
         return evaluate
 
 
-# Structure measures: the non-zeros and the rank of a model.
+# Structure of a model: its non-zeros and its rank.
 
 
 class Sparsity(Measure):
@@ -109,7 +110,7 @@ class Sparsity(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the count; see `Measure.bind`."""
+        """Return a function for the count; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
             return {"nonzeros": int(np.count_nonzero(np.abs(w) > self.threshold))}
@@ -118,7 +119,7 @@ class Sparsity(Measure):
 
 
 class Rank(Measure):
-    """Numerical rank of a model that is a matrix, from its singular values."""
+    """Numerical rank of a matrix model, from its singular values."""
 
     columns: ClassVar[tuple[str, ...]] = ("rank",)
 
@@ -131,7 +132,7 @@ class Rank(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the rank; see `Measure.bind`."""
+        """Return a function for the rank; see `Measure.bind`."""
         shape = matrix_shape(problem, self.kind)
 
         def evaluate(w: Array) -> Figures:
@@ -142,13 +143,13 @@ class Rank(Measure):
 
 
 class FromTruth(Measure):
-    """A norm of the difference between the model's entries and the planted truth's."""
+    """A norm of the difference between the model and the planted truth, as vectors."""
 
     order: ClassVar[float]
-    """The order of the norm, as `numpy.linalg.norm` takes it for vectors."""
+    """The order of the norm, as in `numpy.linalg.norm` for vectors."""
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the norm of w - truth; see `Measure.bind`."""
+        """Return a function for the norm of w - truth; see `Measure.bind`."""
         truth = _truth(problem, self.kind)
         (column,) = self.columns
 
@@ -177,7 +178,7 @@ class L1Distance(FromTruth):
 
 
 class MaxDistance(FromTruth):
-    """Largest absolute difference between an entry of the model and of the planted truth."""
+    """Largest absolute difference between an entry of the model and the planted truth's."""
 
     columns: ClassVar[tuple[str, ...]] = ("max_distance",)
     order: ClassVar[float] = np.inf
@@ -186,14 +187,14 @@ class MaxDistance(FromTruth):
 
 
 class RelativeDistance(Measure):
-    """Distance of the model from the planted truth, over the norm of the truth."""
+    """Distance of the model from the planted truth, divided by the norm of the truth."""
 
     columns: ClassVar[tuple[str, ...]] = ("relative_distance",)
 
     kind: Literal["relative_distance"] = "relative_distance"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return |w - truth|/|truth|; see `Measure.bind`."""
+        """Return a function for |w - truth|/|truth|; see `Measure.bind`."""
         truth = _not_zero(_truth(problem, self.kind), self.kind)
         norm = float(np.linalg.norm(truth))
 
@@ -204,7 +205,7 @@ class RelativeDistance(Measure):
 
 
 class OperatorDistance(Measure):
-    """Distance of a model that is a matrix from the planted truth, in the operator norm.
+    """Distance of a matrix model from the planted truth in the operator norm.
 
     It is the largest singular value of their difference.
     """
@@ -214,7 +215,7 @@ class OperatorDistance(Measure):
     kind: Literal["operator_distance"] = "operator_distance"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return |W - truth|_2; see `Measure.bind`."""
+        """Return a function for |W - truth|_2; see `Measure.bind`."""
         shape = matrix_shape(problem, self.kind)
         truth = _truth(problem, self.kind)
 
@@ -225,10 +226,10 @@ class OperatorDistance(Measure):
 
 
 class Support(Measure):
-    """Precision, recall and F1 of the model's support, against that of the planted truth.
+    """Precision, recall and F1 of the model's support against that of the planted truth.
 
-    The support of the model are the entries above a threshold in magnitude, that of the truth
-    its non-zeros. A model with an empty support has precision 0.
+    The support of the model consists of the entries above a threshold in magnitude, that of the
+    truth of its non-zeros. A model with an empty support has precision 0.
     """
 
     columns: ClassVar[tuple[str, ...]] = (
@@ -244,7 +245,7 @@ class Support(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the scores; see `Measure.bind`."""
+        """Return a function for the scores; see `Measure.bind`."""
         planted = _not_zero(_truth(problem, self.kind), self.kind) != 0
         wanted = int(np.count_nonzero(planted))
 
@@ -265,7 +266,7 @@ def _truth(problem: Problem, kind: str) -> Array:
     """Return the planted model, shape (d,).
 
     Raises:
-        DataError: the problem has none, or it is no model of this loss.
+        DataError: the problem has none, or it does not fit models of this loss.
     """
     truth = problem.truth
     if truth is None:

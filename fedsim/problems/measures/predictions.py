@@ -1,4 +1,4 @@
-"""Measures of what a model predicts: of the clients' rows, of test rows, and client by client."""
+"""Measures of a model's predictions: on the clients' rows, on test rows, and per client."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
@@ -22,10 +22,10 @@ from fedsim.problems.samples import Samples
 
 
 class TrainingLoss(Measure):
-    """Training loss: the clients' losses joined as in the objective, without the penalty.
+    """Training loss: the clients' losses combined as in the objective, without the penalty.
 
-    Terms within the clients' losses, such as their l2, are part of it. Where they have none and
-    are means over rows, it is the mean over all clients' rows.
+    Terms within the clients' losses, such as their l2, are included. If losses are means over rows
+    without such terms, this is the mean over all clients' rows.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("train_loss",)
@@ -33,7 +33,7 @@ class TrainingLoss(Measure):
     kind: Literal["train_loss"] = "train_loss"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the loss; see `Measure.bind`."""
+        """Return a function for the loss; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
             return {"train_loss": problem.smooth_value(w)}
@@ -41,7 +41,7 @@ class TrainingLoss(Measure):
         return evaluate
 
     def bind_own(self, problem: Problem) -> OwnObserver:
-        """Return the loss of each client at its own model, joined alike."""
+        """Return a function for the losses of clients at their own models, combined likewise."""
 
         def evaluate(models: Sequence[Array]) -> Figures:
             pairs = zip(problem.losses, models, strict=True)
@@ -58,12 +58,12 @@ class TrainingAccuracy(Measure):
     kind: Literal["train_accuracy"] = "train_accuracy"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the share; see `Measure.bind`."""
+        """Return a function for the share; see `Measure.bind`."""
         classes = problem.loss.classes(problem.labels)
         return _accuracy(problem, problem.samples, classes, self.kind)
 
     def bind_own(self, problem: Problem) -> OwnObserver:
-        """Return the share, of each client's rows by its own model."""
+        """Return a function for the share, where each client's rows use its own model."""
         shares, rows = _client_accuracies(problem), problem.rows / problem.rows.sum()
         return lambda models: {self.kind: float(rows @ shares(models))}
 
@@ -76,26 +76,27 @@ class HeldOutAccuracy(Measure):
     kind: Literal["test_accuracy"] = "test_accuracy"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the share; see `Measure.bind`."""
+        """Return a function for the share; see `Measure.bind`."""
         test, _, classes = held_out_labels(problem, self.kind)
         return _accuracy(problem, (test,), classes, self.kind)
 
 
 class HeldOutLoss(Measure):
-    """Mean over the test rows of the loss, without the l1 and l2 terms of the clients."""
+    """Mean of the loss over the test rows, without the clients' l1 and l2 terms."""
 
     columns: ClassVar[tuple[str, ...]] = ("test_loss",)
 
     kind: Literal["test_loss"] = "test_loss"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the mean; see `Measure.bind`.
+        """Return a function for the mean; see `Measure.bind`.
 
-        It is half the mean squared error for the squared loss, or all of it where the scale
-        is mean-square; for the others the mean of the rows' losses.
+        For the squared loss it is half the mean squared error, or the mean squared error if the
+        scale is mean-square. For other losses it is the mean of the rows' losses.
         """
         test = held_out_rows(problem, self.kind)
         loss = problem.loss
+        # A sum over the test rows would depend on their number.
         scale = loss.scale if loss.scale == "mean-square" else "mean"
         none = dict.fromkeys({"l1", "l2"} & type(loss).model_fields.keys(), 0.0)
         plain = loss.model_copy(update={"scale": scale, **none})
@@ -108,7 +109,7 @@ class HeldOutLoss(Measure):
 
 
 def _client_accuracies(problem: Problem) -> Callable[[Sequence[Array]], Array]:
-    """Return a function of a model for each client: their accuracies on their own rows, (M,)."""
+    """Return a function that maps one model per client to accuracies on their own rows, (M,)."""
     classes = problem.loss.classes(problem.labels)
     known = [(part, problem.loss.class_labels(part.y)) for part in problem.samples]
 
@@ -141,9 +142,9 @@ def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column
 
 
 class HeldOutF1(Measure):
-    """F1 score of the predicted labels of the test rows: of each class, averaged.
+    """F1 score of the predicted labels of the test rows: one per class, averaged.
 
-    The F1 score of a class is 2 TP/(2 TP + FP + FN); 0 where the class is neither there nor
+    The F1 score of a class is 2 TP/(2 TP + FP + FN). It is 0 if the class neither occurs nor is
     predicted.
     """
 
@@ -157,7 +158,7 @@ class HeldOutF1(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the score; see `Measure.bind`."""
+        """Return a function for the score; see `Measure.bind`."""
         from sklearn.metrics import f1_score  # it takes long to load
 
         test, labels, classes = held_out_labels(problem, self.kind)
@@ -175,9 +176,9 @@ class HeldOutF1(Measure):
 class HeldOutAUC(Measure):
     """Area under the ROC curve of the test rows.
 
-    Of two classes: the share of pairs of a row of each in which that of the second has the higher
-    logit, ties counting half. Of more: the mean over the classes, each against all others, by
-    the probabilities of softmax.
+    For two classes it is the share of pairs of one row of each class in which the row of the second
+    class has the higher logit; ties count half. For more classes it is the mean over the classes,
+    each against all others, with the probabilities of softmax.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("test_auc",)
@@ -185,7 +186,7 @@ class HeldOutAUC(Measure):
     kind: Literal["test_auc"] = "test_auc"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the area; see `Measure.bind`."""
+        """Return a function for the area; see `Measure.bind`."""
         from sklearn.metrics import roc_auc_score  # it takes long to load
 
         test, labels, classes = held_out_labels(problem, self.kind)
@@ -196,6 +197,8 @@ class HeldOutAUC(Measure):
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
+            # A diverged model has logits that are not finite, of which scikit-learn computes no
+            # area.
             if not np.isfinite(scores).all():
                 return {"test_auc": np.nan}
             if scores.ndim == 1 or len(classes) == 2:
@@ -223,9 +226,9 @@ class HeldOutTopAccuracy(Measure):
     )
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the share; see `Measure.bind`.
+        """Return a function for the share; see `Measure.bind`.
 
-        A class counts as among the first k where fewer than k others have a larger logit.
+        A class is among the first k if fewer than k others have a larger logit.
         """
         test, labels, classes = held_out_labels(problem, self.kind)
         if self.k >= len(classes):
@@ -236,6 +239,7 @@ class HeldOutTopAccuracy(Measure):
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
             if scores.ndim == 1:
+                # A single logit is that of the larger label, against 0 for the other.
                 scores = np.column_stack([np.zeros_like(scores), scores])
             label_scores = np.take_along_axis(scores, places[:, None], axis=1)
             return {
@@ -248,8 +252,8 @@ class HeldOutTopAccuracy(Measure):
 class HeldOutPerplexity(Measure):
     """Perplexity of the test rows: exp of the mean of -log(probability of the row's label).
 
-    Probabilities are those of softmax over the logits, or of the sigmoid where there is one. A
-    model that knows nothing has the number of classes.
+    Probabilities come from softmax over the logits, or from the sigmoid of a single logit. A model
+    that predicts all classes with equal probability has a perplexity equal to their number.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("test_perplexity",)
@@ -257,7 +261,7 @@ class HeldOutPerplexity(Measure):
     kind: Literal["test_perplexity"] = "test_perplexity"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the perplexity; see `Measure.bind`."""
+        """Return a function for the perplexity; see `Measure.bind`."""
         test, labels, classes = held_out_labels(problem, self.kind)
         places = class_places(labels, classes)
 
@@ -281,9 +285,9 @@ class HeldOutAbsoluteError(Measure):
     kind: Literal["test_mae"] = "test_mae"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the mean; see `Measure.bind`."""
+        """Return a function for the mean; see `Measure.bind`."""
         test = held_out_rows(problem, self.kind)
-        problem.loss.regress(test.X[:1], np.zeros(problem.dimension))  # raises where it cannot
+        problem.loss.regress(test.X[:1], np.zeros(problem.dimension))  # raises for a classifier
 
         def evaluate(w: Array) -> Figures:
             return {"test_mae": float(np.abs(problem.loss.regress(test.X, w) - test.y).mean())}
@@ -292,11 +296,10 @@ class HeldOutAbsoluteError(Measure):
 
 
 class ClientAccuracy(Measure):
-    """How evenly a model serves the clients: the accuracy on each client's own rows.
+    """How evenly a model serves the clients: the accuracies on the clients' own training rows.
 
-    Its least value over the clients, the mean over the worst tenth of them (rounded up), the
-    median, and the standard deviation, in which every client counts alike. Rows are those that the
-    clients train on.
+    Columns are the smallest accuracy over the clients, the mean over the worst tenth of them
+    (rounded up), the median, and the standard deviation. Every client has the same weight.
     """
 
     columns: ClassVar[tuple[str, ...]] = (
@@ -309,16 +312,17 @@ class ClientAccuracy(Measure):
     kind: Literal["client_accuracy"] = "client_accuracy"
 
     def bind(self, problem: Problem) -> Observer:
-        """Return the figures; see `Measure.bind`."""
+        """Return a function for the figures; see `Measure.bind`."""
         observe, count = self.bind_own(problem), len(problem.samples)
         return lambda w: observe([w] * count)
 
     def bind_own(self, problem: Problem) -> OwnObserver:
-        """Return the figures of each client's own model on its own rows."""
+        """Return a function for the figures of each client's own model on its own rows."""
         accuracies = _client_accuracies(problem)
 
         def evaluate(models: Sequence[Array]) -> Figures:
             shares = np.sort(accuracies(models))
+            # Rounded up, this is at least one client.
             tenth = -(-len(shares) // 10)
             figures = shares[0], shares[:tenth].mean(), np.median(shares), shares.std()
             return dict(zip(self.columns, map(float, figures), strict=True))

@@ -1,4 +1,4 @@
-"""Networks as computed by PyTorch. This package imports PyTorch; nothing outside does at import."""
+"""Networks computed by PyTorch. Only this package imports PyTorch when it is imported."""
 
 from fedsim.problems.modules.module import FlatModule, Layer, layers_of, platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start

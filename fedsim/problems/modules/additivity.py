@@ -1,9 +1,8 @@
-"""The test of whether a loss is additive: whether a sum over rows follows from each row's loss.
+"""A test of whether a loss is additive: whether its value on rows follows from each row's loss.
 
-A federated objective consists of such sums: over a client's rows, over parts of them that go
-through a module together, over minibatches. A loss that divides by something else than the number
-of rows, as cross-entropy does with class weights, changes its value with each partition of the
-rows.
+A federated objective consists of sums over a client's rows, over parts of them that pass through a
+module together, and over minibatches. Some losses divide by something else than the number of rows,
+such as cross entropy with class weights. Their value would change with every partition of the rows.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from fedsim.core.errors import DataError
 from fedsim.problems.architectures import Architecture
 
 PROBED = 12
-"""The least number of rows on which a loss is tried."""
+"""The number of rows on which a loss is tried."""
 
 _CLOSE = 1e-4
 """The largest relative difference allowed between sums in float32."""
@@ -25,18 +24,18 @@ _BY_ROW = "let it return each row's loss, shape (rows,), as reduction='none' doe
 
 
 def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> Tensor:
-    """Check that the loss of rows together follows from the loss of each; return their targets.
+    """Check that the loss of several rows follows from the loss of each row.
 
     Args:
-        architecture: with a user-defined loss.
+        architecture: an architecture with a user-defined loss.
         criterion: the loss to compute.
-        outputs: the outputs of a module, for any rows, shape (PROBED, outputs) or (PROBED,).
+        outputs: the outputs of a module for any rows, shape (PROBED, outputs) or (PROBED,).
 
     Returns:
-        Targets that the loss is defined for, shape (PROBED,).
+        Targets for which the loss is defined, shape (PROBED,).
 
     Raises:
-        DataError: it does not, or the loss cannot be computed.
+        DataError: it does not follow, or the loss cannot be computed.
     """
     failure: Exception | None = None
     for targets in _targets(architecture, criterion, outputs):
@@ -61,7 +60,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
 
 
 def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Iterator[Tensor]:
-    """Yield possible targets of rows: classes; or numbers, shares, signs, counts."""
+    """Yield possible targets of rows: classes, or numbers (shares, bits, signs, counts)."""
     count = len(outputs)
     if criterion != "squared":
         classes = outputs.shape[1]
@@ -77,7 +76,7 @@ def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Ite
 
 
 def _check_result(found: object, rows: int) -> Tensor:
-    """Return the loss's result after checking that it has one number per row, or one for all.
+    """Return the loss's result after checking that it is one number per row, or one for all rows.
 
     Raises:
         DataError: the result is something else.
@@ -96,12 +95,14 @@ def _check_result(found: object, rows: int) -> Tensor:
 def _check_split(
     architecture: Architecture, criterion: str, outputs: Tensor, targets: Tensor, whole: Tensor
 ) -> None:
-    """Check that the losses of parts of the rows add up to the loss of the whole.
+    """Check that the losses of parts of the rows combine to the loss of all rows.
 
     Raises:
-        DataError: they do not fit.
+        DataError: they do not.
     """
     rows = len(targets)
+    # Two partitions: a third of the rows, and all but one, since a loss may treat one row
+    # specially.
     for at in (rows // 3, rows - 1):
         parts = []
         for part in (slice(0, at), slice(at, rows)):
@@ -123,7 +124,7 @@ def _check_split(
 
 
 def _check_mean(whole: Tensor, mean: Tensor | None) -> None:
-    """Check that a mean computed by the loss itself is that of its rows.
+    """Check that the mean that the loss computes itself is the mean of its rows.
 
     Raises:
         DataError: it is not.

@@ -1,4 +1,4 @@
-"""PyTorch modules of architectures beyond sequences of PyTorch's own layers.
+"""PyTorch modules of architectures that are not just sequences of PyTorch's own layers.
 
 This package loads PyTorch; nothing outside does at import.
 """
@@ -17,11 +17,11 @@ SPREAD = 0.02
 
 
 class Attention(nn.Module):
-    """Causal attention of several heads.
+    """Causal attention with several heads.
 
     Args:
-        width: numbers of a token.
-        heads: they divide the width.
+        width: the size of a token's vector.
+        heads: the number of heads, which divides the width.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self._heads = heads
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return causal attention over tokens (b, t, width), of the same shape."""
+        """Return causal attention over tokens (b, t, width), in the same shape."""
         b, t, width = tokens.shape
         split = self.asked(tokens).view(b, t, 3, self._heads, width // self._heads)
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
@@ -41,10 +41,11 @@ class Attention(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention and two dense layers, each behind a normalisation and beside a shortcut.
+    """Attention and two dense layers, both with a normalisation in front and a shortcut.
 
     Args:
-        width, heads: see `Attention`.
+        width: see `Attention`.
+        heads: see `Attention`.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -68,10 +69,11 @@ class Decoder(nn.Module):
 
     Args:
         known: the number of distinct tokens.
-        context: tokens of a row.
-        width, heads: see `Attention`.
-        layers: their number.
-        outputs: classes.
+        context: the number of tokens in a row.
+        width: see `Attention`.
+        layers: the number of layers.
+        heads: see `Attention`.
+        outputs: the number of classes.
     """
 
     def __init__(
@@ -86,8 +88,9 @@ class Decoder(nn.Module):
         nn.init.normal_(self.embedding.weight, std=SPREAD)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return outputs of tokens (b, context), shape (b, outputs)."""
+        """Return the outputs for tokens (b, context), shape (b, outputs)."""
         hidden = self.layers(self.embedding(tokens) + self.places)
+        # The label is the token after the row, so only the last position predicts.
         outputs: Tensor = self.last(self.norm(hidden[:, -1]))
         return outputs
 
@@ -100,10 +103,10 @@ class Recurrent(nn.Module):
 
     Args:
         known: the number of distinct tokens.
-        width: numbers of an embedded token.
-        hidden: units of a layer.
-        layers: their number.
-        outputs: classes.
+        width: the size of a token's embedding.
+        hidden: the units of a layer.
+        layers: the number of layers.
+        outputs: the number of classes.
     """
 
     def __init__(self, known: int, width: int, hidden: int, layers: int, outputs: int) -> None:
@@ -113,16 +116,16 @@ class Recurrent(nn.Module):
         self.last = nn.Linear(hidden, outputs)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return outputs of tokens (b, context), shape (b, outputs)."""
+        """Return the outputs for tokens (b, context), shape (b, outputs)."""
         outputs: Tensor = self.last(self._states(self.embedding(tokens))[:, -1])
         return outputs
 
     def _states(self, embedded: Tensor) -> Tensor:
         """Return the states of the last layer, shape (b, context, hidden).
 
-        On a CPU, autocast selects a narrow LSTM of oneDNN without checking whether the processor
-        has the instructions for it, and fails on those without. Given narrow numbers PyTorch does
-        check: so they are cast here, as autocast would.
+        On a CPU, autocast selects a narrow LSTM of oneDNN without checking that the processor has
+        the instructions for it, and fails if it does not. For inputs that are already narrow,
+        PyTorch does check. So they are cast here, as autocast would cast them.
         """
         if embedded.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             kind = torch.get_autocast_dtype("cpu")
@@ -145,12 +148,13 @@ class ResidualBlock(nn.Module):
     """Two convolutions beside a shortcut.
 
     Where the image becomes smaller and deeper, the shortcut takes every other pixel, and zeros in
-    the new channels (option A of He et al.): it has no parameters.
+    the new channels (option A of He et al.). So it has no parameters.
 
     Args:
-        inside, outside: channels.
+        inside: the input channels.
+        outside: the output channels.
         stride: the stride of the first convolution.
-        groups: the number of groups of channels that are normalised together.
+        groups: the number of groups of channels for normalisation.
     """
 
     def __init__(self, inside: int, outside: int, stride: int, groups: int) -> None:
@@ -172,14 +176,15 @@ class ResidualBlock(nn.Module):
 
 
 class Residual(nn.Module):
-    """A convolution, stages of residual blocks, the mean of each channel, a dense layer.
+    """A convolution, stages of residual blocks, the mean of each channel, and a dense layer.
 
     Args:
         channels: the number of channels of an image.
-        widths: channels of each stage; from the second on, the first block halves the image.
-        blocks: the number of blocks of each stage.
-        groups: the number of groups of channels that are normalised together.
-        outputs: classes.
+        widths: the channels of each stage; from the second one on, its first block halves the
+            image.
+        blocks: the number of blocks per stage.
+        groups: the number of groups of channels for normalisation.
+        outputs: the number of classes.
     """
 
     def __init__(
@@ -202,7 +207,7 @@ class Residual(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return outputs of images (b, channels, h, w), shape (b, outputs)."""
+        """Return the outputs for images (b, channels, h, w), shape (b, outputs)."""
         hidden = self.blocks(functional.relu(self.norm(self.first(images))))
         outputs: Tensor = self.last(torch.mean(hidden, dim=(2, 3)))
         return outputs

@@ -1,4 +1,4 @@
-"""A PyTorch module whose trainable parameters are one vector, and their gradients another."""
+"""A PyTorch module whose trainable parameters are one vector, and the cost of its loss."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -13,13 +13,13 @@ from fedsim.problems.modules.schedules import SchedulePlaces
 
 
 class Layer(NamedTuple):
-    """The place of a parameter in the flat model.
+    """The position of a parameter in the flat model.
 
     Attributes:
-        name: in the module.
-        start: index of its first number.
-        stop: index after its last number.
-        shape: the shape of the parameter.
+        name: its name in the module.
+        start: the index of its first number.
+        stop: the index after its last number.
+        shape: its shape.
     """
 
     name: str
@@ -36,8 +36,8 @@ def trained_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
 def statistics_of(module: nn.Module) -> list[tuple[str, Tensor]]:
     """Return the running means and variances of batch normalisation, in the order of the model.
 
-    Those of normalisations that keep them by a momentum; a plain mean of all batches (momentum
-    None) depends on their number, which cannot be averaged.
+    Only those with a momentum are included. Without one they are plain means over all batches,
+    which depend on the number of batches and cannot be averaged between clients.
     """
     layers = []
     for prefix, each in module.named_modules():
@@ -51,7 +51,7 @@ def statistics_of(module: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[Layer, ...]:
-    """Return the place of each trained parameter in the flat model, with statistics behind them."""
+    """Return the position of each trained parameter, and then statistic, in the flat model."""
     layers, start = [], 0
     buffers = statistics_of(module) if statistics else []
     for name, each in [*trained_parameters(module), *buffers]:
@@ -61,7 +61,7 @@ def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[Layer, ..
 
 
 def numbers_of(module: nn.Module, *, statistics: bool = False) -> list[Tensor]:
-    """Return what the flat model consists of: see `layers_of`."""
+    """Return the tensors that the flat model consists of; see `layers_of`."""
     buffers = statistics_of(module) if statistics else []
     return [each for _, each in [*trained_parameters(module), *buffers]]
 
@@ -70,21 +70,21 @@ class FlatModule:
     """A module whose trained parameters are views of one flat vector.
 
     A model is loaded and read as one array, and the steps of an optimizer are operations on it.
-    Gradients are those that PyTorch makes, one a parameter: to add them to a vector would take
-    more time than a step of gradient descent.
+    Gradients are PyTorch's own, one tensor per parameter: adding them to a vector would take longer
+    than a gradient step.
 
     Args:
-        module: modified in place; afterwards used by this thread only.
-        dtype: the number type of parameters and results, if they are real numbers.
-        device: to compute on.
-        statistics: whether those of batch normalisation are part of it; see `statistics_of`.
+        module: modified in place; only to be used by this thread afterwards.
+        dtype: the number type of real parameters and results.
+        device: the device to compute on.
+        statistics: whether those of batch normalisation are included; see `statistics_of`.
 
     Attributes:
         module: the same module.
-        whole: its trained parameters, and statistics behind them, shape (d,); write into it.
+        whole: its trained parameters, and statistics after them, shape (d,); may be written to.
         model: its trained parameters, a view, shape (p,).
-        parts: the same, by parameter.
-        schedules: the schedules of optimizers that were made for it.
+        parts: the same, one view per parameter.
+        schedules: the schedules of optimizers for this module.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class FlatModule:
         self.whole = torch.empty(layers[-1].stop, dtype=dtype, device=device)
         self.model = self.whole[:trained]
         for each, layer in zip(numbers_of(self.module, statistics=statistics), layers, strict=True):
+            # As a view, the parameter follows every change of the flat vector.
             each.data = self.whole[layer.start : layer.stop].view(layer.shape)
             if each.requires_grad:
                 each.grad = None
@@ -111,12 +112,12 @@ class FlatModule:
         self.schedules = SchedulePlaces()
 
     def train(self, *, training: bool) -> None:
-        """Let the module be in training mode, or in `eval()`."""
+        """Set the module to training mode, or to evaluation mode."""
         if any(module.training is not training for module in self._modules):
             self.module.train(training)
 
     def clear(self) -> None:
-        """Forget the gradients."""
+        """Drop the gradients."""
         for parameter in self._parameters:
             parameter.grad = None
 
@@ -125,7 +126,7 @@ class FlatModule:
         torch.autograd.backward(value, torch.full_like(value, factor))
 
     def gradients(self) -> list[Tensor]:
-        """Return the gradients, one a parameter; they are 0 where a value does not depend on it."""
+        """Return the gradients, one per parameter; 0 if a value does not depend on it."""
         gradients = []
         for each in self._parameters:
             if each.grad is None:
@@ -134,30 +135,29 @@ class FlatModule:
         return gradients
 
     def set_gradients(self, gradients: list[Tensor]) -> None:
-        """Let tensors, one a parameter, be the gradients."""
+        """Set the gradients, one tensor per parameter."""
         for each, gradient in zip(self._parameters, gradients, strict=True):
             each.grad = gradient
 
     def cut(self, vector: Tensor) -> list[Tensor]:
-        """Return the parts of a vector, shape (p,), as views in the parameters' shapes."""
+        """Split a vector, shape (p,), into views with the parameters' shapes."""
         return [vector[layer.start : layer.stop].view(layer.shape) for layer in self._layers]
 
 
 def join(gradients: list[Tensor]) -> Tensor:
-    """Return gradients, one a parameter, as a new vector, shape (p,)."""
+    """Concatenate gradients, one per parameter, to a new vector, shape (p,)."""
     return torch.cat([gradient.reshape(-1) for gradient in gradients])
 
 
 def add(first: list[Tensor], second: list[Tensor], factor: float) -> list[Tensor]:
-    """Return first + factor * second of tensors, one by one, as new ones."""
+    """Return first + factor * second for each pair of tensors, as new tensors."""
     return list(torch._foreach_add(first, second, alpha=factor))  # noqa: SLF001 - it is documented
 
 
-# Counting the operations of a loss and its gradient.
-#
+# The number of operations of a loss and its gradient.
 # PyTorch's counter covers matrix products, convolutions and most attention kernels. The CPU kernels
-# that it lacks have a formula here, by the counter's own rules: a product and an addition are two
-# operations, and the backward pass takes twice those of the forward pass.
+# that it lacks have a formula here, by the counter's own rules: a multiplication and an addition
+# are two operations, and the backward pass costs twice as much as the forward pass.
 
 Shape = torch.Size
 
@@ -190,9 +190,9 @@ def _recurrent(rows: Shape, into: Shape, back: Shape, *_: Any, **__: Any) -> int
     """Return the operations of a layer of long short-term memory.
 
     Args:
-        rows: shape of the input, (steps, b, inputs).
-        into: shape of the input weights, (4 units, inputs).
-        back: shape of the recurrent weights, (4 units, units).
+        rows: the shape of the input, (steps, b, inputs).
+        into: the shape of the input weights, (4 units, inputs).
+        back: the shape of the recurrent weights, (4 units, units).
     """
     return 2 * rows[0] * rows[1] * (prod(into) + prod(back))
 
@@ -202,14 +202,14 @@ def _recurrent_backward(rows: Shape, into: Shape, back: Shape, *_: Any, **__: An
 
 
 def _attention(queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any) -> int:
-    """Return the operations of attention: scores, and the weighted sums of values."""
+    """Return the operations of attention: of the scores, and of the weighted sums of values."""
     return 2 * _scores(queries, keys) * (queries[-1] + values[-1])
 
 
 def _attention_backward(
     _gradient: Shape, queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any
 ) -> int:
-    """Return the operations of its gradients: the scores again, and the gradients of all."""
+    """Return the operations of its gradients: the scores again, and the gradients of all inputs."""
     return 2 * _scores(queries, keys) * (3 * queries[-1] + 2 * values[-1])
 
 
@@ -244,7 +244,7 @@ def platform(device: str) -> Mapping[str, str]:
     """Return PyTorch's version and compute backend, which determine the last bits of results.
 
     Args:
-        device: the device of the loss; it exists.
+        device: the device of the loss, which has to exist.
     """
     if device == "cpu":
         name = f"cpu, {torch.backends.cpu.get_cpu_capability()}"

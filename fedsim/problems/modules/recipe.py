@@ -24,23 +24,23 @@ from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A module that has been tried, and the trial's findings.
+    """A module that has been tried, and the findings of the trial.
 
     Attributes:
-        architecture: that built it.
-        module: as built; copied, never run.
-        shape: in which a row is passed to the module.
-        layers: the places of its trained parameters in the flat model.
-        random: whether it draws random numbers while it is trained, as dropout does.
-        operations: floating-point operations of value and gradient on one row.
-        channels_last: whether it takes images whose channels lie side by side, which convolutions
-            and pooling are faster with.
+        architecture: the architecture that built it.
+        module: the module as built, which is copied and never run.
+        shape: the shape in which a row is passed to the module.
+        layers: the positions of its trained parameters in the flat model.
+        random: whether it draws random numbers in training, as dropout does.
+        operations: the floating-point operations of value and gradient on one row.
+        channels_last: whether it accepts images in the channels-last layout, with which
+            convolutions and pooling are faster.
         noisy: whether outputs differ between training and evaluation.
-        mixes: whether the outputs of a row depend on the rows beside it, as under batch
-            normalisation without running statistics.
-        statistics: whether those of batch normalisation are part of the model, behind what is
-            trained.
-        kept: cached objects that compute with it, for its lifetime.
+        mixes: whether the outputs of a row depend on other rows, as under batch normalisation
+            without running statistics.
+        statistics: whether those of batch normalisation are part of the model, after the trained
+            parameters.
+        kept: cached objects that compute with it.
     """
 
     architecture: Architecture
@@ -62,26 +62,26 @@ class Recipe:
 
     @property
     def parameters(self) -> int:
-        """The number of layers that are trained parameters; those behind are statistics."""
+        """The number of layers that are trained parameters; those after them are statistics."""
         return len(layers_of(self.module))
 
     @property
     def recordable(self) -> bool:
-        """Whether module and loss take the same operations for every batch of a shape."""
+        """Whether module and loss perform the same operations for every batch of a given shape."""
         return self.architecture.has_own_loss and recordable(self.module)
 
     @property
     def dense(self) -> bool:
-        """Whether the module has dense layers alone; see `fedsim.problems.modules.recorded`."""
+        """Whether the module only has dense layers; see `fedsim.problems.modules.recorded`."""
         return dense(self.module)
 
     def fresh(self) -> nn.Module:
-        """Return a separate copy of the module."""
+        """Return a new copy of the module."""
         return copy_module(self.module)
 
 
 def start(recipe: Recipe, features: int, outputs: int, seed: int) -> Array:
-    """Return the model that a module starts with under a seed, shape (d,)."""
+    """Return the initial model of a module under a seed, shape (d,)."""
     module = _build_module(recipe.architecture, features, outputs, seed)
     numbers = numbers_of(module, statistics=recipe.statistics)
     parts = [number.detach().to(torch.float64).reshape(-1) for number in numbers]
@@ -98,8 +98,8 @@ def recipe(
 ) -> Recipe:
     """Build and try the module of an architecture.
 
-    Results are cached: of fedsim's own architectures by the block's fields, of a user's with the
-        block.
+    Results are cached: for fedsim's own architectures by the block's fields, for a user's
+    architecture in the block.
 
     Raises:
         DataError: it cannot be trained by clients that share nothing but the flat model; the
@@ -132,7 +132,7 @@ def _cached_recipe(
 
 
 @with_gradients
-@own_streams()  # trials draw, as by dropout
+@own_streams()  # trials draw random numbers, for example by dropout
 def _recipe(
     architecture: Architecture,
     criterion: str,
@@ -153,7 +153,7 @@ def _recipe(
     trial = ModuleTrial(module, rows, outputs, row_losses, statistics=statistics)
     trial.check_outputs()
     if type(architecture).row_losses is not Architecture.row_losses:
-        # A loss may be of some labels alone, such as -1 and 1: it is tried on those that it takes.
+        # A loss may only be defined for some labels, such as -1 and 1; it is tried on those.
         targets = check_loss(architecture, criterion, trial.some_outputs(PROBED))
     random = trial.draws()
     trial.check_other_rows()
@@ -177,8 +177,8 @@ def _recipe(
 
 
 def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
-    """Build a module under a seed, leaving PyTorch's own stream unchanged."""
-    passed = isinstance(architecture, Holding)  # a user's own begin as the user makes them
+    """Build a module under a seed, and restore PyTorch's own stream afterwards."""
+    passed = isinstance(architecture, Holding)  # a user's module keeps its own initial values
     with own_streams(seed), nullcontext() if passed else single_precision():
         module = architecture.module(features, outputs)
         if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):

@@ -1,9 +1,9 @@
-"""The operations of PyTorch that a function consists of, recorded once and repeated.
+"""The PyTorch operations of a function, recorded once and repeated.
 
-To repeat them computes the same bits (of recurrent layers, nearly) without the cost of modules,
-of autograd and of `torch.func.vmap`, which for small networks take longer than the numbers do. What
-a function decides in Python is decided when it is recorded, so only modules are recorded whose code
-is known.
+Repeating them computes the same bits (nearly so for recurrent layers), without the cost of modules,
+autograd and `torch.func.vmap`. For small networks this cost exceeds that of the computation.
+Decisions in Python code are fixed at the time of recording, so only modules with known code are
+recorded.
 """
 
 from collections.abc import Callable
@@ -16,32 +16,32 @@ from fedsim.problems.modules import layers
 from fedsim.problems.modules.shortened import shorten
 
 _KNOWN = ("torch.nn.modules.", layers.__name__)
-"""Where the code of layers is that do the same for every batch of a shape."""
+"""The modules with layers whose operations do not depend on the values in a batch."""
 
 _DENSE = (
     *(f"torch.nn.modules.{name}" for name in ("activation", "container", "dropout", "flatten")),
     *(f"torch.nn.modules.{name}" for name in ("linear", "normalization", "sparse")),
     layers.__name__,
 )
-"""Where dense layers are, and what takes little time beside them."""
+"""The modules with dense layers, and with layers that take little time beside them."""
 
 _COPIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
-"""Operations that do nothing where no gradient is asked for."""
+"""Operations without effect if no gradient is needed."""
 
 
 def recordable(module: nn.Module) -> bool:
-    """Return whether a module takes the same operations for every batch of a shape.
+    """Return whether a module performs the same operations for every batch of a given shape.
 
-    It is built of PyTorch's own layers and of fedsim's, without hooks, and without layers that
+    It has to consist of PyTorch's and fedsim's own layers, without hooks, and without layers that
     change their inputs in place.
     """
     return all(_is_known(part) for part in module.modules())
 
 
 def dense(module: nn.Module) -> bool:
-    """Return whether a module has dense layers alone: batched convolutions are slower, not faster.
+    """Return whether a module only has dense layers: batched convolutions are slower, not faster.
 
-    Normalisations over features, embeddings, dropout and fedsim's attention are beside them.
+    Normalisations over features, embeddings, dropout and fedsim's attention are allowed, too.
     """
     return all(type(part).__module__.startswith(_DENSE) for part in module.modules())
 
@@ -60,11 +60,11 @@ def _is_known(layer: nn.Module) -> bool:
 def record(
     function: Callable[..., list[Tensor]], *arguments: Tensor
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """Return a function that repeats the operations of another one.
+    """Return a function that repeats the operations of another function.
 
     Args:
-        function: a function of tensors; it returns a list of tensors.
-        arguments: tensors of the shapes for which it is recorded.
+        function: a function of tensors that returns a list of tensors.
+        arguments: tensors with the shapes for which it is recorded.
     """
     graph = make_fx(function)(*arguments)
     for node in list(graph.graph.nodes):
@@ -74,8 +74,8 @@ def record(
     shorten(graph.graph)
     graph.recompile()
 
-    def repeat(*given: Tensor) -> tuple[Tensor, ...]:
+    def repeat(*tensors: Tensor) -> tuple[Tensor, ...]:
         with torch.no_grad():
-            return tuple(graph.forward(*given))
+            return tuple(graph.forward(*tensors))
 
     return repeat

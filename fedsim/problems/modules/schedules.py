@@ -1,9 +1,9 @@
-"""Schedules of PyTorch that go on over rounds in which optimizers are made anew.
+"""PyTorch's learning rate schedules over several rounds, each with a new optimizer.
 
-A schedule of `torch.optim.lr_scheduler` knows its place by the steps that it has taken. A client
-makes it anew in each of its rounds, and lets it take those of the rounds before. All of them in
-every round would be a number of steps that grows with the square of the rounds, so it goes on from
-where an earlier one has stood.
+A schedule of `torch.optim.lr_scheduler` derives its position from its own steps. A client creates
+it anew in each round, and advances it by the steps of all earlier rounds. Taking all these steps in
+every round would cost a number of steps that grows quadratically with the rounds. So a new schedule
+starts from the stored state of an earlier one.
 """
 
 import warnings
@@ -12,16 +12,17 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 STRIDE = 64
-"""The steps of a schedule from which remembering its place is faster than taking them again."""
+"""From this many steps on, storing the state of a schedule is faster than taking the steps
+again."""
 
 
 class SchedulePlace(NamedTuple):
-    """Where a schedule has stood.
+    """A stored state of a schedule.
 
     Attributes:
-        steps: that it had taken.
+        steps: the number of steps taken.
         state: the state of the schedule.
-        groups: the settings of the optimizer's groups of parameters, which it changes.
+        groups: the settings of the optimizer's parameter groups, which the schedule changes.
     """
 
     steps: int
@@ -30,18 +31,19 @@ class SchedulePlace(NamedTuple):
 
 
 class SchedulePlaces:
-    """The last places of schedules, each under a key that is equal for schedules alike."""
+    """The last stored states of schedules, by a key that is equal for equal schedules."""
 
     def __init__(self) -> None:
         self._places: dict[Hashable, SchedulePlace] = {}
 
     def advance(self, key: Hashable, schedule: Any, count: int) -> None:
-        """Let a schedule that has taken no step take some.
+        """Advance a new schedule by a number of steps.
 
         Args:
-            key: of what makes the optimizer and the schedule, and of the steps between two calls.
-            schedule: as it was made, with its optimizer.
-            count: the number of its steps.
+            key: identifies what creates the optimizer and the schedule, and the steps between two
+                calls.
+            schedule: a new schedule, with its optimizer.
+            count: the number of steps.
         """
         place, own = self._places.get(key), type(schedule).__module__ == _OWN
         taken = 0
@@ -60,11 +62,11 @@ class SchedulePlaces:
 
 
 _OWN = "torch.optim.lr_scheduler"
-"""The module of schedules whose state is known to be whole; a user's may have more of it."""
+"""The module of schedules whose `state_dict` is known to be complete; a user's may not be."""
 
 
 def take_steps(schedule: Any, count: int) -> None:
-    """Let a schedule take steps, before its optimizer has taken any or after it."""
+    """Take steps of a schedule, whether or not its optimizer has taken any."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(count):

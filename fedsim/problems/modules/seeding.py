@@ -1,4 +1,4 @@
-"""PyTorch's own random streams, of CPU and GPU, its default type and its mode: set, and restored.
+"""Contexts that set and restore PyTorch's random streams, default type and gradient mode.
 
 `torch.manual_seed` does more: it seeds the streams of all devices, which nothing restores.
 """
@@ -14,10 +14,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @contextmanager
 def own_streams(seed: int | None = None) -> Iterator[None]:
-    """Let draws within the context leave PyTorch's streams as they were before it.
+    """Restore PyTorch's streams after the context, so that draws within it have no effect.
 
     Args:
-        seed: that the streams begin with; None to go on from where they are.
+        seed: the initial seed of the streams; None to continue from their current state.
     """
     gpu_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     used = [torch.cuda.current_device()] if gpu_in_use else []
@@ -25,13 +25,13 @@ def own_streams(seed: int | None = None) -> Iterator[None]:
         if seed is not None:
             torch.default_generator.manual_seed(seed)
             if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-                torch.cuda.manual_seed(seed)  # later, where no GPU has been used yet
+                torch.cuda.manual_seed(seed)  # delayed if no GPU has been used yet
         yield
 
 
 @contextmanager
 def single_precision() -> Iterator[None]:
-    """Let tensors within the context be in float32 by default, whatever they are before it."""
+    """Make float32 the default type of tensors within the context."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
@@ -41,7 +41,7 @@ def single_precision() -> Iterator[None]:
 
 
 def with_gradients(function: Function) -> Function:
-    """Return a function that computes gradients also where its caller computes without them.
+    """Return a function that computes gradients even if its caller has disabled them.
 
     The caller may be within `torch.no_grad()` or `torch.inference_mode()`; threads never are.
     """

@@ -1,8 +1,9 @@
-"""Recorded operations without those whose results are known already.
+"""Recorded operations without those whose results are already known.
 
-What vmap and autograd leave behind: views of the shape that a tensor has, products with one, the
-same operation twice, and the loss, of which gradients need the shape alone. Two thirds of the
-operations of a small network are such. Each costs a call, and the others compute the same bits.
+Vmap and autograd leave such operations behind: views with the shape that a tensor already has,
+products with one, repeated operations, and the value of the loss, of which gradients only need the
+shape. These are two thirds of the operations of a small network, and each of them costs a call. The
+remaining operations compute the same bits.
 """
 
 from collections.abc import Hashable
@@ -14,7 +15,7 @@ from torch.fx import Graph, Node
 _aten = torch.ops.aten
 
 _VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.expand.default)  # noqa: SLF001
-"""Operations that do nothing where shape and strides stay."""
+"""Operations without effect if shape and strides stay the same."""
 
 _ONES = _aten.ones_like.default
 
@@ -24,10 +25,10 @@ _TRANSPOSE = _aten.transpose.int
 def shorten(graph: Graph) -> None:
     """Remove operations whose results are known, and those whose results are not used.
 
-    A graph that writes into its tensors keeps all that are used.
+    A graph that modifies its tensors only loses unused operations.
 
     Args:
-        graph: the graph of operations of ATen, with the shapes that `make_fx` notes.
+        graph: the graph of ATen operations, with the shapes that `make_fx` records.
     """
     if not any(_writes(node) for node in graph.nodes):
         seen: dict[Hashable, Node] = {}
@@ -42,7 +43,7 @@ def shorten(graph: Graph) -> None:
 
 
 def _writes(node: Node) -> bool:
-    """Return whether an operation changes what it is given, or may be another one."""
+    """Return whether an operation may modify its arguments."""
     if node.op != "call_function":
         return False
     target = node.target
@@ -50,7 +51,7 @@ def _writes(node: Node) -> bool:
 
 
 def _find_known(node: Node) -> Node | None:
-    """Return the tensor that an operation returns as it is, if it does."""
+    """Return the argument that an operation returns unchanged, if it does so."""
     target, given = node.target, node.args
     first = given[0] if given and isinstance(given[0], Node) else None
     found = None
@@ -76,7 +77,7 @@ def _form(node: Node) -> Hashable:
 
 
 def _seen_before(node: Node, seen: dict[Hashable, Node]) -> Node | None:
-    """Return an earlier node of the same operation on the same tensors; else note this one."""
+    """Return an earlier node with the same operation and arguments; else record this one."""
     target = node.target
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return None
@@ -86,9 +87,9 @@ def _seen_before(node: Node, seen: dict[Hashable, Node]) -> Node | None:
 
 
 def _hashable(value: object) -> Hashable:
-    """Return an argument, or several, as a key; numbers of different types differ."""
+    """Return one or several arguments as a key; equal numbers of different types differ."""
     if isinstance(value, dict):
-        return tuple((name, _hashable(each)) for name, each in value.items())
+        return tuple((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
         return tuple(_hashable(item) for item in value)
     return value if isinstance(value, Node) else (type(value), value)

@@ -21,19 +21,19 @@ class Stepping(Protocol):
     """Takes the steps of a round on a module."""
 
     def step(self, gradients: list[Tensor], eta: float) -> None:
-        """Move the module by gradients, one a parameter."""
+        """Change the module by gradients, one per parameter."""
         ...
 
     def result(self, w: Array) -> Array:
-        """Return `Training.result` for the model that was reached, shape (d,)."""
+        """Return `Training.result` for the final model `w`, shape (d,)."""
         ...
 
 
 class VectorSteps:
-    """Steps of a rule on the flat model.
+    """Steps of an optimizer's rule on the flat model.
 
-    On a processor, those of gradient descent and Adam are taken by PyTorch's fused kernels, which
-    read and write each number once.
+    On a CPU, gradient descent and Adam use PyTorch's fused kernels, which read and write each
+    number once.
     """
 
     def __init__(self, training: Training, flat: FlatModule) -> None:
@@ -55,7 +55,7 @@ class VectorSteps:
 
 
 def _descend(rule: SGD, w: Tensor, g: Tensor, eta: float, state: OptimizerState) -> None:
-    """Take a step of gradient descent, with momentum or without."""
+    """Take a step of gradient descent, with or without momentum."""
     torch._fused_sgd_(
         [w],
         [g],
@@ -71,7 +71,7 @@ def _descend(rule: SGD, w: Tensor, g: Tensor, eta: float, state: OptimizerState)
 
 
 def _adapt(rule: Adam, w: Tensor, g: Tensor, eta: float, state: OptimizerState) -> None:
-    """Take a step of Adam, or of AdamW, with corrected moments."""
+    """Take a step of Adam or AdamW, with corrected moments."""
     state.steps += 1
     m, v = cast("list[Tensor]", state.moments)
     step = torch._fused_adamw_ if isinstance(rule, AdamW) else torch._fused_adam_
@@ -93,14 +93,15 @@ def _adapt(rule: Adam, w: Tensor, g: Tensor, eta: float, state: OptimizerState) 
 
 
 _FUSED: dict[type, Callable[..., None]] = {SGD: _descend, Adam: _adapt, AdamW: _adapt}
-"""Kernels of rules by exact class: Yogi, one of Adam's, has another rule."""
+"""Kernels by the exact class of the rule: Yogi, a subclass of Adam, has another rule."""
 
 
 def step_of(
     training: Training, device: str
 ) -> Callable[[Tensor, Tensor, float, OptimizerState], None]:
-    """Return what takes a step of a rule, as `VectorOptimizer.step` does, for a kind of device."""
+    """Return the function that takes a step of a rule on a device; see `VectorOptimizer.step`."""
     rule = training.rule
+    # PyTorch's fused kernels of Adam always correct the moments.
     corrected = not isinstance(rule, Adam) or rule.bias_correction
     kernel = _FUSED.get(type(rule)) if corrected and device == "cpu" else None
     return rule.step if kernel is None else partial(kernel, rule)
@@ -109,15 +110,16 @@ def step_of(
 class PassedSteps:
     """Steps of an optimizer of PyTorch on the module's parameters.
 
-    Its step sizes are those that it gives its groups of parameters for the first step size, in
-    proportion to the later ones; those of a schedule of its own stay as this one sets them.
+    The learning rates that the optimizer sets for its parameter groups at the first step size are
+    scaled in proportion to later step sizes. If it has a schedule of its own, only this schedule
+    changes them.
 
     Args:
-        training: with an optimizer that was passed in.
+        training: the training, with an optimizer passed in from Python.
         flat: the module.
 
     Raises:
-        DataError: the optimizer, or its schedule, cannot be made or go on with a state.
+        DataError: the optimizer or its schedule cannot be created, or cannot continue from a state.
     """
 
     def __init__(self, training: Training, flat: FlatModule) -> None:
@@ -147,6 +149,7 @@ class PassedSteps:
         self._flat.set_gradients(gradients)
         first = self._training.rates[0]
         if self._schedule is None and eta != first:
+            # Groups of parameters may have different step sizes, whose ratios stay the same.
             for group, own in zip(self._optimizer.param_groups, self._own, strict=True):
                 if own is not None:
                     group["lr"] = own * (eta / first) if first else eta
@@ -163,6 +166,7 @@ class PassedSteps:
             np.ravel(each.detach().cpu().numpy() if isinstance(each, Tensor) else each)
             for _, _, each in self._entries()
         ]
+        # The 0 is in the place of the number of steps in `join_state`; PyTorch's state has its own.
         return np.concatenate([w, [0.0], *values]).astype(np.float64)
 
     def _take_step(self) -> None:
@@ -170,21 +174,21 @@ class PassedSteps:
             self._optimizer.step()
 
     def _go_on(self, given: GivenOptimizer, each: int) -> None:
-        """Let the schedule, which is new, go on from the rounds before, `each` steps in one."""
+        """Advance the new schedule by `each` steps per earlier round."""
         key = given.digest, self._training.rates[0], each
         with self._name_errors("has a schedule that fails"):
             self._flat.schedules.advance(key, self._schedule, self._training.rounds * each)
 
     @contextmanager
     def _name_errors(self, what: str) -> Iterator[None]:
-        """Name the optimizer in what its code raises."""
+        """Name the optimizer in errors that its code raises."""
         try:
             yield
         except Exception as error:  # as above
             raise failing_optimizer(self._name, what, error) from error
 
     def _restore(self, kept: Array) -> None:
-        """Let the optimizer go on with a state: a step without a gradient makes room for it."""
+        """Restore the optimizer's state; a step without gradients first creates its tensors."""
         before = self._flat.model.clone()
         self._flat.clear()
         self._flat.gradients()
@@ -213,11 +217,11 @@ class PassedSteps:
 
 
 def stepping(training: Training, flat: FlatModule) -> Stepping:
-    """Return what takes the steps of an optimizer on a module; errors as for `PassedSteps`."""
-    given = isinstance(training.optimizer, GivenOptimizer)
-    return PassedSteps(training, flat) if given else VectorSteps(training, flat)
+    """Return the steps of an optimizer on a module; errors as for `PassedSteps`."""
+    passed = isinstance(training.optimizer, GivenOptimizer)
+    return PassedSteps(training, flat) if passed else VectorSteps(training, flat)
 
 
 def failing_optimizer(name: str, what: str, error: Exception) -> DataError:
-    """Return the error for an optimizer whose code raises."""
+    """Return the error for an optimizer whose code raises an exception."""
     return DataError("optimizer", f"the optimizer {name} {what}: {named_line(error)}")

@@ -1,7 +1,7 @@
 """The evaluation of a network: losses, gradients and steps on rows of features.
 
-Modules are not shared between threads, and within one every operation is done by one thread, so
-that results do not depend on how many there are.
+Modules are not shared between threads, and one thread executes all operations of a module. So
+results do not depend on the number of threads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Minibatches, seed_of
 
 AT_ONCE = 256
-"""The largest number of rows that go through a module together when all rows do."""
+"""The largest number of rows that pass through a module together when all rows do."""
 
 Numbers = Literal["float32", "float64", "bfloat16"]
 
@@ -37,10 +37,10 @@ _NOISE = Lock()
 
 
 class LossTerms(NamedTuple):
-    """The terms beyond the loss of the rows.
+    """The terms besides the loss of the rows.
 
     Attributes:
-        l2: weight of l2/2 |w|^2.
+        l2: the weight of l2/2 |w|^2.
         criterion: the loss of a row.
         augment: the augmentation of minibatches of images.
     """
@@ -51,7 +51,7 @@ class LossTerms(NamedTuple):
 
 
 _TAKEN = 2**20
-"""The number of features of minibatches that are taken from a client's rows together."""
+"""The number of features that minibatches copied together from a client's rows may have."""
 
 
 class TensorBatch(NamedTuple):
@@ -59,9 +59,9 @@ class TensorBatch(NamedTuple):
 
     Attributes:
         rows: the same rows.
-        X: in the shape that the module takes, shape (b, ...).
+        X: features in the shape that the module needs, shape (b, ...).
         t: classes or numbers, shape (b,).
-        seed: the seed of their step's other draws; None if it has none.
+        seed: the seed of the step's other draws; None if it has none.
     """
 
     rows: Rows
@@ -71,13 +71,13 @@ class TensorBatch(NamedTuple):
 
 
 class Trainer:
-    """A network used by one thread.
+    """A network for use by one thread.
 
     Args:
         recipe: the recipe of the network.
-        numbers: the number type; bfloat16 in matrix products and convolutions alone, with
-            parameters in float32.
-        device: to compute on.
+        numbers: the number type. With bfloat16 only matrix products and convolutions are narrow,
+            and parameters are float32.
+        device: the device to compute on.
     """
 
     @with_gradients
@@ -91,7 +91,7 @@ class Trainer:
         self._flat = FlatModule(
             recipe.fresh(), self._dtype, self._device, statistics=recipe.statistics
         )
-        # A model on its way to a GPU, and one on its way back; on a processor, the model itself.
+        # Buffers for a model on its way to a GPU and back. On a CPU both are the model itself.
         self._begun = self._reached = self._flat.whole
         if self._device.type != "cpu":
             self._begun, self._reached = transfer((2, recipe.dimension), self._dtype, self._device)
@@ -107,7 +107,10 @@ class Trainer:
         return rows.factor * total + 0.5 * terms.l2 * float(trained @ trained)
 
     def row_losses(self, rows: Rows, w: Array, terms: LossTerms) -> Array | None:
-        """Return the loss of each row, shape (n,), without noise; None for a loss of the mean."""
+        """Return the loss of each row, shape (n,), without noise.
+
+        None if the loss returns a mean.
+        """
         self._load(w, training=False)
         with torch.no_grad():
             batches = (self._batch(part, terms) for part in self._parts(rows))
@@ -128,7 +131,7 @@ class Trainer:
     def minibatch_gradient(
         self, rows: Rows, w: Array, terms: LossTerms, seed: int | None = None
     ) -> Array:
-        """Return the gradient at `w` of drawn rows, shape (d,), with the noise of training."""
+        """Return the gradient of drawn rows at `w`, shape (d,), with the noise of training."""
         self._load(w, training=True)
         self._step_gradient(self._batch(rows, terms)._replace(seed=seed), terms, 0)
         return self._gradient(w, terms)
@@ -143,9 +146,9 @@ class Trainer:
         pull: float | None,
         terms: LossTerms,
     ) -> Array:
-        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,).
+        """Return the model after gradient steps from `w`, minus `w`, shape (d,), as a new array.
 
-        It is an array of its own; see `fedsim.core.ports.Oracle` for the steps.
+        See `fedsim.core.ports.Oracle` for the steps.
         """
         self._load(w, training=True)
         start, eta = self._start(pull), self._round(eta)
@@ -157,7 +160,7 @@ class Trainer:
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
     ) -> Array:
-        """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+        """Return the result of an optimizer's steps from `w`; see `Training.result`."""
         self._load(w, training=True)
         if training.moved is not None and self._trained < len(w):
             training = training.among(self._trained)
@@ -173,17 +176,20 @@ class Trainer:
 
     @with_gradients
     def check(self, optimizer: GivenOptimizer) -> None:
-        """Check that an optimizer of PyTorch takes a step on the module.
+        """Check that an optimizer of PyTorch can take a step on the module.
 
         Raises:
-            DataError: it does not.
+            DataError: it cannot.
         """
         self._flat.clear()
         steps = PassedSteps(Training(optimizer, (1e-3,)), self._flat)
         steps.step(self._flat.gradients(), 1e-3)
 
     def module(self, w: Array) -> nn.Module:
-        """Return the module of this thread with a model, in `eval()`; until the next call."""
+        """Return this thread's module with a model, in evaluation mode.
+
+        Valid until the next call.
+        """
         self._load(w, training=False)
         return self._flat.module
 
@@ -195,12 +201,12 @@ class Trainer:
         return _array(torch.cat(parts))
 
     def _parts(self, rows: Rows) -> Iterator[Rows]:
-        """Yield the rows in parts."""
+        """Yield the rows in parts that pass through the module together."""
         for some in self._slices(len(rows.t)):
             yield rows._replace(X=rows.X[some], t=rows.t[some])
 
     def _slices(self, count: int) -> Iterator[slice]:
-        """Yield slices of rows that go through the module together: all, if outputs need it."""
+        """Yield slices of rows that pass together: all rows, if outputs depend on other rows."""
         step = max(count, 1) if self._recipe.mixes else AT_ONCE
         return (slice(at, at + step) for at in range(0, count, step))
 
@@ -213,14 +219,14 @@ class Trainer:
         self._flat.train(training=training)
 
     def _start(self, pull: float | None) -> Tensor:
-        """Return a copy of the model that was loaded, which only a pull needs; else none."""
+        """Return a copy of the loaded model, which only a pull needs; without one it is empty."""
         return self._flat.model.clone() if pull is not None else self._flat.model[:0]
 
     def _change(self, w: Array) -> Array:
-        """Return what steps have changed of the model `w`, shape (d,), in the number type."""
+        """Return the change of the model `w` by steps, shape (d,), in the number type."""
         reached = self._reached.copy_(self._flat.whole).numpy()
         change = np.empty(len(w))
-        # Converted in parts that stay in the processor: vectors are longer than what that holds.
+        # NumPy converts in blocks that fit into the cache, unlike a conversion of the whole vector.
         np.subtract(reached, w, out=change, dtype=self._numbers, casting="same_kind")
         return change
 
@@ -232,20 +238,21 @@ class Trainer:
         pull: float | None,
         terms: LossTerms,
     ) -> Iterator[list[Tensor]]:
-        """Yield the gradients of each step, one a parameter, at what the model then is.
+        """Yield the gradients of each step at the current model, one tensor per parameter.
 
         Args:
             rows: the rows of the client.
-            anchor: the model that steps are pulled to, shape (p,); not read without a pull.
+            anchor: the model towards which steps are pulled, shape (p,); not read without a pull.
             drawn: the minibatch of each step.
             pull: mu, see `fedsim.core.ports.Oracle`.
-            terms: beyond the loss of the rows.
+            terms: the terms besides the loss of the rows.
         """
         parts = self._flat.parts
         anchors = [] if pull is None else self._flat.cut(anchor)
         for number, batch in enumerate(self._batches(rows, drawn, terms)):
             gradient = self._step_gradient(batch, terms, number)
-            # Not in place: two gradients, as of both biases of an LSTM, may be one memory.
+            # Not in place: two gradients, such as those of both biases of an LSTM, may share
+            # memory.
             if terms.l2:
                 gradient = add(gradient, parts, self._round(terms.l2))
             if pull is not None:
@@ -254,7 +261,10 @@ class Trainer:
             yield gradient
 
     def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[TensorBatch]:
-        """Yield the minibatch of each step, those of some steps taken from the rows together."""
+        """Yield the minibatch of each step.
+
+        Those of several steps are copied from the rows together.
+        """
         most = 1 if self._draws(terms) else max(1, _TAKEN // max(rows.X.shape[1], 1))
         waiting: list[NDArray[np.intp]] = []
         for indices in drawn:
@@ -271,7 +281,7 @@ class Trainer:
     def _take_batches(
         self, rows: Rows, waiting: Sequence[NDArray[np.intp]], terms: LossTerms
     ) -> Iterator[TensorBatch]:
-        """Yield minibatches whose rows are taken and converted together."""
+        """Yield minibatches whose rows are copied and converted together."""
         every = np.concatenate(waiting)
         whole = self._batch(rows._replace(X=rows.X[every], t=rows.t[every]), terms)
         at = 0
@@ -282,7 +292,7 @@ class Trainer:
             yield TensorBatch(taken, whole.X[some], whole.t[some], seed_of(indices))
 
     def _batch(self, rows: Rows, terms: LossTerms) -> TensorBatch:
-        """Return rows as tensors, as the module takes them."""
+        """Return rows as tensors in the form that the module needs."""
         targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
         kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
         return TensorBatch(rows, self._inputs(rows.X), _tensor(targets, kind).to(self._device))
@@ -300,11 +310,11 @@ class Trainer:
         return self._flat.gradients()
 
     def _draws(self, terms: LossTerms) -> bool:
-        """Return whether a step draws random numbers: masks of dropout, or how images vary."""
+        """Return whether a step draws random numbers: for masks of dropout, or for augmentation."""
         return self._recipe.random or bool(terms.augment)
 
     def _augment(self, batch: TensorBatch, terms: LossTerms, seed: int) -> TensorBatch:
-        """Return a minibatch with its images varied; see `_noise` for the seed."""
+        """Return a minibatch with augmented images; see `_noise` for the seed."""
         if not terms.augment:
             return batch
         rng = np.random.default_rng(seed)
@@ -329,7 +339,7 @@ class Trainer:
             raise _failing("loss", len(wanted), error) from error
 
     def _inputs(self, X: Array) -> Tensor:
-        """Return features (n, d) as the module takes them."""
+        """Return features (n, d) in the form that the module needs."""
         kind = np.dtype(np.int64) if self._recipe.architecture.whole_numbers else self._numbers
         return self._reshape(_tensor(X, kind).to(self._device))
 
@@ -337,7 +347,7 @@ class Trainer:
         try:
             with self._narrow():
                 found: Tensor = self._flat.module(inputs)
-        except DataError as error:  # a step says itself what fails
+        except DataError as error:  # a wrapped step names the cause itself
             raise Failed(f"{error.key}: {error}") from error
         except Exception as error:  # the code of a user's module may raise anything
             name = f"module {type(self._flat.module).__name__}"
@@ -345,10 +355,10 @@ class Trainer:
         return found.to(self._dtype)
 
     def _reshape(self, rows: Tensor) -> Tensor:
-        """Return rows in the shape that the module takes.
+        """Return rows in the shape that the module needs.
 
-        Channels are stored last, with which convolutions and pooling take a quarter to a third less
-        time on a CPU.
+        Channels are stored last if possible: on a CPU convolutions and pooling then take a quarter
+        to a third less time.
         """
         shaped = rows.view(len(rows), *self._recipe.shape)
         if self._recipe.channels_last:
@@ -356,7 +366,7 @@ class Trainer:
         return shaped
 
     def _round(self, number: float) -> float:
-        """Return a number rounded to the number type: infinite if out of range."""
+        """Return a number rounded to the number type; infinite if it is out of range."""
         with np.errstate(over="ignore"):
             return float(self._numbers.type(number))
 
@@ -368,9 +378,9 @@ class Trainer:
     def _noise(self, seed: int) -> AbstractContextManager[object]:
         """Return a context in which PyTorch's stream has the seed of a step.
 
-        The client draws it from its own stream with the step's rows, so that noise is that of the
-        client, the round and the step; and two gradients of one minibatch, at two models, have the
-        same noise, as variance reduction assumes.
+        The client draws the seed from its own stream, together with the step's rows. So the noise
+        belongs to the client, the round and the step. Two gradients of one minibatch at two models
+        have the same noise, as variance reduction assumes.
         """
         return _fixed_seed(seed) if self._recipe.random else nullcontext()
 
@@ -389,7 +399,7 @@ class Trainer:
 
 
 def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
-    """Return the trainer of this thread, cached in the recipe."""
+    """Return this thread's trainer, which is cached in the recipe."""
     key = get_ident(), numbers, device
     if key not in recipe.kept:
         recipe.kept[key] = Trainer(recipe, numbers, device)
@@ -413,17 +423,17 @@ def _failing(what: str, count: int, error: Exception) -> Failed:
 
 
 def transfer(shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return memory for models, shape (n, d), that a GPU reads and writes by itself."""
+    """Return memory for models, shape (n, d), that a GPU can access directly."""
     return torch.empty(shape, dtype=dtype, pin_memory=device.type != "cpu")
 
 
 def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:
-    """Return numbers as a separate tensor, as PyTorch would warn of a shared array."""
+    """Return numbers as a new tensor, since PyTorch would warn about a shared read-only array."""
     return torch.from_numpy(np.array(values, dtype=kind, order="C"))
 
 
 def _array(values: Tensor) -> Array:
-    """Return a tensor as a separate array, in float64."""
+    """Return a tensor as a new array, in float64."""
     return np.array(values.detach().cpu().numpy(), dtype=np.float64)
 
 
@@ -434,5 +444,5 @@ def _fixed_seed(seed: int) -> Iterator[None]:
 
 
 def _seed(rows: Rows, number: int) -> int:
-    """Return the seed of a step on rows that nobody has drawn, as in a call by hand."""
+    """Return a seed for a step on rows that were not drawn, such as those of a direct call."""
     return crc32(np.ascontiguousarray(rows.X).tobytes(), number)

@@ -1,6 +1,6 @@
 """The trial of a module: whether clients that share only the flat model can train it.
 
-A module is user-defined code: it may raise anything, and keep any state between two calls. An
+A module is user-defined code: it may raise any exception, and keep any state between two calls. An
 unusable module is refused with the reason and a remedy.
 """
 
@@ -23,13 +23,13 @@ from fedsim.problems.modules.module import (
 from fedsim.problems.modules.seeding import own_streams
 
 TRIED = 2
-"""The number of rows in a trial: one alone would hide dependence between rows."""
+"""The number of rows in a trial; a single row would hide dependence between rows."""
 
 _ROUNDED = 1e-3
-"""The largest difference by rounding in float32 between outputs of a row, relative to all."""
+"""The largest relative difference between a row's outputs in float32 that counts as rounding."""
 
 _COMPILED = "OptimizedModule"
-"""The class returned by `torch.compile`; it has no public name, and takes 2 s to import."""
+"""The class of the result of `torch.compile`. It has no public name, and takes 2 s to import."""
 
 
 def check_nature(module: nn.Module) -> None:
@@ -72,10 +72,10 @@ def copy_module(module: nn.Module) -> nn.Module:
 
 
 def settle(module: nn.Module, rows: Tensor) -> None:
-    """Initialise the shapes of a module's lazy parameters, on rows of zeros.
+    """Initialise the shapes of a module's lazy parameters, by a call on rows of zeros.
 
     Raises:
-        DataError: it fails on them.
+        DataError: the module fails on them.
     """
     try:
         module(rows)
@@ -84,14 +84,14 @@ def settle(module: nn.Module, rows: Tensor) -> None:
 
 
 class ModuleTrial:
-    """A copy of a module in float32 on the CPU, on which all trials run: within `own_streams`.
+    """A copy of a module in float32 on the CPU, for trials within `own_streams`.
 
     Args:
-        module: as built.
+        module: the module as built.
         rows: zeros, shape (TRIED, ...).
         outputs: the number of outputs that the module has to have.
-        row_losses: of outputs and that many rows, shape (b,) or ().
-        statistics: whether those of batch normalisation may change: they are part of the model.
+        row_losses: maps outputs and a number of rows b to losses, shape (b,) or ().
+        statistics: whether those of batch normalisation may change, as a part of the model.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ModuleTrial:
         """Return the operations of loss and gradient per row, in one batch.
 
         Args:
-            numbers: of the rows, where a row is a number; rows of zeros if there are none.
+            numbers: the rows, if rows are item numbers; if empty, rows of zeros are used.
         """
         rows = torch.tensor(numbers).unsqueeze(1) if numbers else self._rows
         return operations_of(lambda: self._mean_loss(rows)) / len(rows)
@@ -148,14 +148,14 @@ class ModuleTrial:
             return self._outputs_of(self._distinct_rows(count))
 
     def mixes(self) -> bool:
-        """Return whether outputs of rows depend on the other rows, without noise."""
+        """Return whether outputs of rows depend on other rows, in evaluation mode."""
         rows = self._distinct_rows(2 * TRIED)
         with self._in_use():
             parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
             return _differ(parts, self._outputs_of(rows))
 
     def trains_otherwise(self) -> bool:
-        """Return whether outputs differ between training and evaluation, as by dropout."""
+        """Return whether outputs differ between training and evaluation, for example by dropout."""
         rows = self._distinct_rows(2 * TRIED)
         with own_streams(1), torch.no_grad():
             training = self._outputs_of(rows)
@@ -202,6 +202,7 @@ class ModuleTrial:
         stream = torch.random.get_rng_state()
         first = self.loss().detach()
         drawn = not torch.equal(stream, torch.random.get_rng_state())
+        # From the same state of the stream, the loss has to be the same.
         torch.random.set_rng_state(stream)
         again = self.loss().detach()
         self._check_unchanged()
@@ -213,7 +214,7 @@ class ModuleTrial:
         return drawn
 
     def check_other_rows(self) -> None:
-        """Check that rows other than zeros leave no state behind either: a mean might."""
+        """Check that rows other than zeros change no state either, such as a running mean."""
         if not self._rows.is_floating_point():
             return
         ramp = torch.linspace(0, 0.9, self._rows.numel(), dtype=torch.float32, device="cpu")
@@ -223,7 +224,7 @@ class ModuleTrial:
         self._check_unchanged()
 
     def check_one_row(self) -> None:
-        """Check that a single row keeps its place, if the module takes one."""
+        """Check that outputs keep the axis of rows for a single row, if the module accepts it."""
         self._module.eval()
         try:
             with torch.no_grad():

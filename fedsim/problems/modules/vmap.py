@@ -1,6 +1,6 @@
-"""Networks of several clients as one: `torch.func.vmap` of the gradient of one.
+"""Networks of several clients as one: `torch.func.vmap` of one client's gradient.
 
-Each client has its own model and rows; results equal those of a `Trainer` for each client, up to
+Each client has its own model and rows. Results equal those of a `Trainer` for each client up to
 rounding, which depends on the number of clients.
 """
 
@@ -26,18 +26,19 @@ from fedsim.problems.modules.trainer import LossTerms, Numbers, transfer
 from fedsim.problems.optimizers import OptimizerState, Training, join_state
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
-"""The warning that PyTorch issues when it falls back to one client after the other."""
+"""PyTorch's warning when it falls back to one client after the other."""
 
 _TAKEN = 2**22
-"""The number of features of minibatches that are taken from the clients' rows together."""
+"""The number of features that minibatches copied together from the clients' rows may have."""
 
 
 class Together:
-    """A network computed for many clients at once, on as many threads as call it.
+    """A network computed for many clients at once, which several threads may call.
 
     Args:
         recipe: the recipe of the network, which must not draw random numbers.
-        numbers, device: as those of a `Trainer`.
+        numbers: see `Trainer`.
+        device: see `Trainer`.
     """
 
     def __init__(self, recipe: Recipe, numbers: Numbers, device: str) -> None:
@@ -60,15 +61,15 @@ class Together:
         pull: float | None,
         terms: LossTerms,
     ) -> list[Array]:
-        """Return the models that stochastic gradient steps reach, one a client, shape (d,).
+        """Return the models after stochastic gradient steps, one per client, shape (d,).
 
         Args:
             rows: the rows of each client.
             models: the initial models, shape (clients, d).
             eta: the step size.
-            drawn: their minibatches, shape (clients, steps, b).
-            pull: towards the initial models; see `fedsim.core.ports.Oracle`.
-            terms: beyond the loss of the rows.
+            drawn: the minibatches, shape (clients, steps, b).
+            pull: mu, towards the initial models; see `fedsim.core.ports.Oracle`.
+            terms: the terms besides the loss of the rows.
         """
         start = self._cut(self._load_models(models))
         parts = _separate(start)
@@ -84,14 +85,14 @@ class Together:
         trainings: Sequence[Training],
         terms: LossTerms,
     ) -> list[Array]:
-        """Return what the steps of an optimizer reach, shape (d,), states behind if kept.
+        """Return the results of optimizers, shape (d,), followed by their states if these are kept.
 
         Args:
             rows: the rows of each client.
             models: the initial models, shape (clients, d).
-            drawn: their minibatches, shape (clients, steps, b).
-            trainings: the trainings of the clients, which may differ only in the moments.
-            terms: beyond the loss of the rows.
+            drawn: the minibatches, shape (clients, steps, b).
+            trainings: the trainings of the clients, which may only differ in their moments.
+            terms: the terms besides the loss of the rows.
         """
         model, training = self._load_models(models), trainings[0]
         start, whole = self._cut(model), _state(trainings, model)
@@ -120,14 +121,14 @@ class Together:
         drawn: NDArray[np.intp],
         terms: LossTerms,
     ) -> Array:
-        """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
+        """Return each client's stochastic gradient, shape (clients, d), on rows (clients, b)."""
         parts = _separate(self._cut(self._load_models(models)))
         (found,) = self._step_gradients(rows, drawn[:, None], parts, parts, None, terms)
         return _array(_join(found))
 
     def _load_models(self, models: Sequence[Array]) -> Tensor:
-        """Return models as one tensor of the number type, shape (clients, d)."""
-        torch.set_num_threads(1)  # of each thread that calls: last bits depend on their number
+        """Return models as one tensor in the number type, shape (clients, d)."""
+        torch.set_num_threads(1)  # in each thread: last bits depend on the number of threads
         made = transfer((len(models), len(models[0])), self._dtype, self._device)
         for row, w in zip(made.numpy(), models, strict=True):
             np.copyto(row, w, casting="same_kind")
@@ -136,16 +137,17 @@ class Together:
     def _add_changes(
         self, models: Sequence[Array], parts: list[Tensor], start: list[Tensor]
     ) -> list[Array]:
-        """Return the models that steps have reached: what was given, plus the change."""
+        """Return the initial models plus the change by the steps."""
         found = _join(add(parts, start, -1.0))
         changes = found
         if self._device.type != "cpu":
             changes = transfer((len(models), found.shape[1]), self._dtype, self._device)
             changes.copy_(found)
+        # The sum in float64 keeps those bits of w that the network's number type cannot hold.
         return [w + change for w, change in zip(models, changes.numpy(), strict=True)]
 
     def _cut(self, models: Tensor) -> list[Tensor]:
-        """Return views of models (clients, d), one a parameter, shape (clients, ...)."""
+        """Return views of models (clients, d), one per parameter, shape (clients, ...)."""
         return [
             models[:, layer.start : layer.stop].view(len(models), *layer.shape)
             for layer in self._recipe.layers
@@ -160,7 +162,7 @@ class Together:
         pull: float | None,
         terms: LossTerms,
     ) -> Iterator[list[Tensor]]:
-        """Yield the clients' gradients of each step, at what the models, by parameter, then are."""
+        """Yield the clients' gradients of each step at the current models, by parameter."""
         batch = drawn.shape[2]
         factors = self._real(
             np.array([client_rows.factor * (len(client_rows.t) / batch) for client_rows in rows])
@@ -178,7 +180,7 @@ class Together:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the clients' rows of each step, (clients, b, ...), and targets, (clients, b).
 
-        Those of some steps are taken together.
+        The rows of several steps are copied together.
         """
         clients, steps, batch = drawn.shape
         whole = self._recipe.architecture.whole_numbers
@@ -197,10 +199,10 @@ class Together:
     def _gradients(
         self, models: list[Tensor], X: Tensor, t: Tensor, factors: Tensor, criterion: str
     ) -> list[Tensor]:
-        """Return the clients' gradients of rows and targets, one a parameter, as `_cut`.
+        """Return the clients' gradients of rows and targets, one per parameter, as in `_cut`.
 
-        From the second time that there are such shapes, the operations are recorded ones. Until
-        then there is one thread at a time, for the module and the warnings are common to all.
+        From the second call with the same shapes on, operations are recorded and then repeated.
+        Until then only one thread at a time runs, since module and warnings are shared.
         """
         key = criterion, X.shape
         known = self._recorded.get(key)
@@ -208,6 +210,7 @@ class Together:
             return list(known(*models, X, t, factors))
         of_each = vmap(grad(self._loss(criterion)))
         with self._recording, _quiet(), self._narrow():
+            # Recording takes time, so only shapes that come a second time are recorded.
             if key in self._seen and self._records and key not in self._recorded:
                 self._recorded[key] = record(
                     lambda *own: of_each(list(own[:-3]), *own[-3:]), *models, X, t, factors
@@ -218,7 +221,8 @@ class Together:
     def _loss(self, criterion: str) -> Callable[[list[Tensor], Tensor, Tensor, Tensor], Tensor]:
         """Return the loss of one client as a function of its parameters.
 
-        They are no slices of one vector: the gradient of each slice would have the length of all.
+        The parameters are not slices of one vector: the gradient of a slice would be as long as the
+        whole vector.
         """
 
         def loss(parts: list[Tensor], rows: Tensor, targets: Tensor, factor: Tensor) -> Tensor:
@@ -228,6 +232,7 @@ class Together:
             losses = self._recipe.architecture.row_losses(
                 outputs.to(self._dtype), targets, criterion
             )
+            # A single number is the mean over the rows.
             return factor * (losses.sum() if losses.ndim else losses * len(targets))
 
         return loss
@@ -273,7 +278,7 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
     if criterion == "squared":
         one = one._replace(t=np.zeros(1))
     models, drawn = list(np.zeros((2, recipe.dimension))), np.zeros((2, 1), np.intp)
-    if recipe.mixes:  # a single row has no statistics
+    if recipe.mixes:  # batch statistics need more than one row
         two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
         one, drawn = two, np.tile(np.arange(2), (2, 1))
     try:
@@ -288,7 +293,7 @@ def _refusal(text: str) -> DataError:
 
 
 def _separate(parts: list[Tensor]) -> list[Tensor]:
-    """Return copies of parts of models: products of what is no slice take less time."""
+    """Return contiguous copies of parts of models: products take less time than with slices."""
     return [part.clone(memory_format=torch.contiguous_format) for part in parts]
 
 
@@ -302,12 +307,12 @@ def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:
 
 
 def _classes(t: Array) -> Array:
-    """Return the class of each target, (clients, b), of indicators (clients, b, classes)."""
+    """Return the class of each target, (clients, b), from indicators (clients, b, classes)."""
     return np.asarray(t.argmax(axis=-1) if t.ndim > 2 else t)
 
 
 def _join(gradients: list[Tensor]) -> Tensor:
-    """Return clients' gradients, one a parameter, as vectors, shape (clients, d)."""
+    """Concatenate clients' gradients, one per parameter, to vectors, shape (clients, d)."""
     return torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
 
 

@@ -1,4 +1,4 @@
-"""Penalties: convex terms of the objective that are not smooth, each with its prox."""
+"""Penalties: convex, non-smooth terms of the objective, each with its prox."""
 
 from fedsim.core.blocks.registry import Registry
 from fedsim.problems.penalties.base import Penalty, Shape
@@ -15,7 +15,7 @@ from fedsim.problems.penalties.norms import (
 PENALTIES: Registry[Penalty] = Registry(
     "penalty", (NoPenalty, L1, L2, ElasticNet, GroupL2, Nuclear), Penalty, plural="penalties"
 )
-"""Every penalty that a scenario can name."""
+"""The penalties that a scenario can name."""
 
 __all__ = [
     "L1",

@@ -13,28 +13,28 @@ from fedsim.core.ports import DENSE, Array, Structure
 from fedsim.problems.penalties.bounded import Bounded
 
 Shape = tuple[int, ...]
-"""The shape in which a model is interpreted: (d,), or (m, n) for a matrix, row by row."""
+"""The shape that a flat model represents: (d,), or (m, n) for a matrix, row by row."""
 
 
 class Penalty(Spec):
     """The term h of the composite objective f + h, once for all clients together.
 
-    Models come in the loss's shape, (d,) or (m, n), and so do all results.
+    Models and results have the loss's shape, (d,) or (m, n).
     """
 
     source: ClassVar[str]
     """Human-readable source of the penalty."""
 
     ball: ClassVar[str] = ""
-    """The name of the norm's ball if h is a multiple of a norm; empty otherwise."""
+    """The name of the norm's ball if h is a multiple of a norm; otherwise empty."""
 
     kind: str
 
     def check(self, shape: Shape) -> None:
-        """Check that models of this shape can be penalised.
+        """Check that models of this shape can have the penalty.
 
         Raises:
-            DataError: they cannot be.
+            DataError: they cannot.
         """
 
     def with_weight(self, weight: float) -> Self:
@@ -47,14 +47,14 @@ class Penalty(Spec):
 
     @abstractmethod
     def prox(self, W: Array, step: float) -> Array:
-        """Return argmin_V step h(V) + |V - W|^2/2, for step >= 0, as an array of its own."""
+        """Return argmin_V step h(V) + |V - W|^2/2, for step >= 0, as a new array."""
 
     @abstractmethod
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from the subdifferential of h at W.
+        """Return the distance between -G and the subdifferential of h at W.
 
-        With the gradient G of a smooth f at W it is the norm of the least subgradient of
-        f + h, and zero exactly at its minimisers.
+        If G is the gradient of a smooth f at W, this is the norm of the smallest subgradient of f +
+        h, and zero exactly at its minimisers.
         """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Penalty(Spec):
         """Return the floating-point operations of one prox."""
 
     def structure(self, shape: Shape) -> Structure:
-        """Return the known structure of a prox, from which models of proximal methods benefit."""
+        """Return the known structure of a prox, which models of proximal methods have."""
         return DENSE
 
     @property
@@ -74,15 +74,15 @@ class Penalty(Spec):
         """Return the norm that h is `weight` times.
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
         """
         raise self._no_norm()
 
     def project(self, W: Array, radius: float) -> Array:
-        """Return the nearest point whose norm is at most `radius`, as an array of its own.
+        """Return the nearest point whose norm is at most `radius`, as a new array.
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
             ValueError: the radius is not positive.
         """
         raise self._no_norm()
@@ -91,7 +91,7 @@ class Penalty(Spec):
         """Return argmin_V step h(V) + |V - W|^2/2 under |V - centre| <= radius in its norm.
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
             ValueError: the radius is not positive.
         """
         raise self._no_norm()

@@ -2,11 +2,11 @@
 
     argmin_v  t |v| + |v - w|^2/2    under    |v - c| <= R.
 
-Where c = 0 it is the prox followed by the projection on the ball: both shrink along the same
-directions. Around another centre it is not, since what the prox makes zero the bound pulls
-towards c. It is solved here: of the l1 norm in closed form,
-whose multiplier is found by sorting; of norms whose parts do not separate once the centre is not
-aligned with the model (singular vectors, directions of groups) by splitting, to rounding.
+For c = 0 it is the prox followed by the projection on the ball, since both shrink along the same
+directions. Around another centre it is not: the prox makes entries zero, and the bound pulls them
+towards c. For the l1 norm it is solved in closed form; sorting finds the multiplier. For other
+norms the parts (singular vectors, directions of groups) do not separate if the centre is not
+aligned with the model. These are solved by splitting, up to rounding.
 """
 
 from collections.abc import Callable
@@ -21,23 +21,23 @@ MEMORY = 12
 """The number of differences of iterates in Anderson's extrapolation."""
 
 GROWTH = 2.0
-"""The largest ratio of a residual to the least since the last plain start."""
+"""The largest accepted ratio of a residual to the smallest one since the last plain start."""
 
 LEG, LEGS = 40, 50
-"""The iterations with one rho, and at most with the next ones."""
+"""The iterations with one rho, and the largest number of values of rho."""
 
 FACTOR, LEVELS = 30.0, 6
-"""The base of the powers tried as rho, and the largest of them, after which they repeat."""
+"""The base of the powers tried as rho, and the largest exponent, after which they repeat."""
 
 ROUNDING = 2e-15
-"""The residual, relative to the data, that is ascribed to rounding; ten times as much late."""
+"""The residual, relative to the data, that counts as rounding; ten times as much later."""
 
 
 class Bounded(NamedTuple):
-    """A point in a ball, and the number of evaluations that found it.
+    """A point in a ball, and the cost of finding it.
 
     Attributes:
-        point: in the shape of the input.
+        point: the point, in the shape of the input.
         evaluations: the number of proxes and projections; the test of a bound counts as one.
     """
 
@@ -48,13 +48,15 @@ class Bounded(NamedTuple):
 def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     """Return the minimiser of t |v|_1 + |v - w|^2/2 under |v - centre|_1 <= radius.
 
-    With a multiplier m of the bound each entry goes towards its centre as m grows: by m, but
-    for a rest of length 2 t at zero where that lies in between. |v(m) - centre|_1 is piecewise
-    linear and falls; its breakpoints are sorted, and the piece that meets the radius is solved.
+    With a multiplier m of the bound, each entry moves towards its centre as m grows, by m. If zero
+    lies in between, the entry rests there for a length of 2 t. |v(m) - centre|_1 is piecewise
+    linear and decreases. Its breakpoints are sorted, and the piece that contains the radius is
+    solved.
 
     >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
     array([2., 0.])
     """
+    # By symmetry, all entries of the centre can be taken as nonnegative.
     sign = np.where(centre < 0, -1.0, 1.0)
     w, c = sign * w, sign * centre
     above = w - t > c
@@ -68,7 +70,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
 
 
 def _multiplier(first: Array, rest: Array, last: Array, radius: float) -> float:
-    """Return the m >= 0 at which the remaining distances sum to the radius."""
+    """Return the m >= 0 at which the remaining distances add up to the radius."""
     ends, starts = first[first > 0], rest[last > rest]
     stops = last[last > rest]
     at = np.concatenate([ends, starts, stops])
@@ -89,18 +91,18 @@ def solve_bounded(
     w: Array,
     centre: Array,
 ) -> Bounded:
-    """Return the minimiser of h(v) + |v - w|^2/2 over the v with v - centre in a ball.
+    """Return the minimiser of h(v) + |v - w|^2/2 over all v for which v - centre is in a ball.
 
-    By Douglas and Rachford's splitting between the objective and the ball, of which every rho > 0
-    converges: with rho = 1, fast where the kinks of h and of the bound are far from each other,
-    and in between with larger ones, which get away from where two kinks nearly meet.
-    Source: Lions, Mercier, SIAM J. Numer. Anal. 1979.
+    By Douglas-Rachford splitting between the objective and the ball, which converges for every rho
+    > 0. rho = 1 is fast if the kinks of h and of the bound are far from each other. In between,
+    larger values of rho escape from points where two kinks nearly meet. Source: Lions, Mercier,
+    SIAM J. Numer. Anal. 1979.
 
     Args:
-        prox: the prox of h, scaled by the second argument.
-        project: the nearest point of the ball around zero.
-        w: any shape.
-        centre: in the shape of `w`.
+        prox: the prox of h, scaled by its second argument.
+        project: returns the nearest point of the ball around zero.
+        w: a point of any shape.
+        centre: the centre, in the shape of `w`.
     """
     search = _SplittingSearch(prox, project, w, centre)
     for leg in range(LEGS):
@@ -111,13 +113,13 @@ def solve_bounded(
 
 
 class _SplittingSearch:
-    """Douglas-Rachford iterations, rho after rho.
+    """Douglas-Rachford iterations with several values of rho.
 
     Attributes:
         x: the last minimiser of the objective, in the shape of w.
         dual: a subgradient of the objective there.
-        point: the point of the ball that came with the least residual.
-        residual: the residual of that point: how far the two are apart, relative to the data.
+        point: the point of the ball with the smallest residual so far.
+        residual: the residual of that point: its distance from x, relative to the data.
         used: the number of iterations.
     """
 
@@ -141,7 +143,7 @@ class _SplittingSearch:
         return self.residual <= (10 * ROUNDING if late else ROUNDING)
 
     def go(self, rho: float) -> None:
-        """Iterate with one rho, from the end of the previous one."""
+        """Iterate with one rho, from the end of the previous iterations."""
         t, path = self.x + self.dual / rho, _Path()
         for _ in range(LEG):
             self.x = self.prox((self.w + rho * t) / (1 + rho), 1 / (1 + rho))
@@ -158,7 +160,7 @@ class _SplittingSearch:
 
 
 class _Path:
-    """Iterates of a step that never grows, extrapolated.
+    """Iterates of a nonexpansive step, with Anderson's extrapolation.
 
     Anderson, J. ACM 1965; Walker, Ni, SIAM J. Numer. Anal. 2011. An extrapolation to a point with a
     much longer step is replaced by the plain step.
@@ -169,7 +171,7 @@ class _Path:
         self.least, self.plain = np.inf, np.zeros(())
 
     def next(self, t: Array, step: Array, length: float) -> Array:
-        """Return the next iterate after t, from which a step of this length leads."""
+        """Return the next iterate after t, where the plain step has a given length."""
         if length > GROWTH * self.least:
             self.least, self.past = np.inf, []
             return self.plain

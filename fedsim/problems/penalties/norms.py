@@ -28,27 +28,28 @@ class Norm(Weighted):
 
     @abstractmethod
     def norm(self, W: Array) -> float:
-        """Return the norm of W, of which h is `weight` times."""
+        """Return the norm of W; h is `weight` times this norm."""
 
     @abstractmethod
     def project(self, W: Array, radius: float) -> Array:
-        """Return the nearest point of the ball, as an array of its own; errors as declared."""
+        """Return the nearest point of the ball, as a new array; errors as in `Penalty`."""
 
     def prox_in_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
         """Return argmin_V step h(V) + |V - W|^2/2 under |V - centre| <= radius in the norm.
 
-        A prox that is in the ball is it; so is, around zero or where h has no weight, its
-        projection. NaNs are passed on.
+        If the prox is in the ball it is the solution. Around zero, or if h has no weight, its
+        projection is the solution. NaNs are passed on.
         """
         free = self.prox(W, step)
         if not (np.isfinite(free).all() and self.norm(free - centre) > radius):
             return Bounded(free, 2)
+        # In these two cases the projection of the free prox is the solution.
         if not centre.any() or not step * self.weight:
             return Bounded(centre + self.project(free - centre, radius), 2)
         return self.on_the_ball(W, step, centre, radius)
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
-        """Return the same where the bound is active, around a centre other than zero."""
+        """Return the same if the bound is active, around a centre other than zero."""
         solution = solve_bounded(
             lambda V, scale: self.prox(V, scale * step),
             lambda V: self.project(V, radius),
@@ -62,10 +63,10 @@ class Norm(Weighted):
 
 
 class GroupL2(Norm):
-    """h = weight sum_g c_g |w_g|_2 with c_g = sqrt(|g|), |g| the entries of group g.
+    """h = weight sum_g c_g |w_g|_2 with c_g = sqrt(|g|), where |g| is the size of group g.
 
-    The groups are the rows of a matrix model (a feature's weights for all classes), or
-    consecutive entries of the flat model, `size` of them; the last group has what is left.
+    The groups are the rows of a matrix model (a feature's weights for all classes), or `size`
+    consecutive entries of the flat model each; the last group may be smaller.
     """
 
     source: ClassVar[str] = "Yuan, Lin, J. R. Stat. Soc. B 2006"
@@ -83,7 +84,7 @@ class GroupL2(Norm):
         """Check that groups are defined.
 
         Raises:
-            DataError: the model is no matrix, and no size is given.
+            DataError: the model is not a matrix, and no size is given.
         """
         if self.size is None and len(shape) != 2:
             raise DataError(
@@ -98,7 +99,7 @@ class GroupL2(Norm):
         return float(np.sqrt(lengths) @ _norms(W, lengths))
 
     def prox(self, W: Array, step: float) -> Array:
-        """Return W with each group's norm lowered by step x weight x sqrt(|g|), or zero."""
+        """Return W with each group's norm reduced by step x weight x sqrt(|g|), or zero."""
         lengths = self._lengths(W)
         norms = _norms(W, lengths)
         kept = np.maximum(norms - step * self.weight * np.sqrt(lengths), 0.0)
@@ -111,11 +112,12 @@ class GroupL2(Norm):
         return _with_norms(W, lengths, norms, l1_ball(norms, radius, np.sqrt(lengths)))
 
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from the subdifferential at W, group by group."""
+        """Return the distance between -G and the subdifferential at W, from that of each group."""
         lengths = self._lengths(W)
         norms, weights = _norms(W, lengths), self.weight * np.sqrt(lengths)
         slopes = np.divide(weights, norms, out=np.zeros_like(norms), where=norms > 0)
         distances = _norms(G + W * np.repeat(slopes, lengths).reshape(W.shape), lengths)
+        # At a group of zeros, the subdifferential is a ball of radius `weights`.
         excess = np.maximum(distances - weights, 0.0)
         return float(np.linalg.norm(np.where(norms > 0, distances, excess)))
 
@@ -124,13 +126,14 @@ class GroupL2(Norm):
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
-        """Return 3 an entry: squares and their sums, and a multiplication."""
+        """Return 3 per entry: squares and their sums, and a multiplication."""
         return 3.0 * prod(shape)
 
     def _lengths(self, W: Array) -> NDArray[np.intp]:
-        """Return the numbers of entries of the groups."""
+        """Return the number of entries in each group."""
         size = self.size or W.shape[-1]
         lengths = np.full(-(-W.size // size), size)
+        # The last group may be shorter than the others.
         lengths[-1] = W.size - size * (len(lengths) - 1)
         return lengths
 
@@ -141,12 +144,12 @@ def _norms(W: Array, lengths: NDArray[np.intp]) -> Array:
 
 
 def _with_norms(W: Array, lengths: NDArray[np.intp], norms: Array, new: Array) -> Array:
-    """Return W with its groups' norms changed; a group of zeros stays."""
+    """Return W with other norms of its groups; a group of zeros stays zero."""
     factors = np.divide(new, norms, out=np.zeros_like(norms), where=norms != 0)
     return np.asarray(W * np.repeat(factors, lengths).reshape(W.shape))
 
 
-# The nuclear norm: the sum of singular values, for models that are matrices of low rank.
+# The nuclear norm: the sum of singular values, for matrix models of low rank.
 
 
 class Nuclear(Norm):
@@ -161,7 +164,7 @@ class Nuclear(Norm):
         """Check that models are matrices.
 
         Raises:
-            DataError: the model is no matrix.
+            DataError: the model is not a matrix.
         """
         if len(shape) != 2:
             raise DataError(
@@ -171,7 +174,7 @@ class Nuclear(Norm):
             )
 
     def norm(self, W: Array) -> float:
-        """Return the sum of the singular values; NaN where an entry is not finite."""
+        """Return the sum of the singular values; NaN if an entry is not finite."""
         if not np.isfinite(W).all():
             return float("nan")
         return float(svd(W, compute_uv=False).sum())
@@ -185,10 +188,10 @@ class Nuclear(Norm):
         return nuclear_ball(W, radius)
 
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from weight {U V^T + Z: U^T Z = 0, Z V = 0, |Z|_2 <= 1}.
+        """Return the distance between -G and weight {U V^T + Z: U^T Z = 0, Z V = 0, |Z|_2 <= 1}.
 
-        U and V are the singular vectors of W of singular values that are not zero, which
-        those at the level of rounding are.
+        U and V are the singular vectors of W for non-zero singular values. Singular values at the
+        level of rounding count as zero.
         """
         if not (np.isfinite(W).all() and np.isfinite(G).all()):
             return float("nan")
@@ -196,6 +199,7 @@ class Nuclear(Norm):
         kept = s > max(W.shape) * np.finfo(np.float64).eps * s[0]
         U, Vt = U[:, kept], Vt[kept]
         left = G - U @ (U.T @ G)
+        # Only outside of the row and column spaces of W is Z free.
         outside = left - (left @ Vt.T) @ Vt
         inside = G - outside + self.weight * (U @ Vt)
         excess = np.maximum(svd(outside, compute_uv=False) - self.weight, 0.0)
@@ -208,8 +212,8 @@ class Nuclear(Norm):
     def operations(self, shape: Shape) -> float:
         """Return 16 m n k + 8 k^3 with k = min(m, n).
 
-        14 m n k + 8 k^3 is the thin singular value decomposition (Golub, Van Loan, Matrix
-        Computations, 2013, section 8.6), 2 m n k the product that joins it again.
+        14 m n k + 8 k^3 is the cost of the thin singular value decomposition (Golub, Van Loan,
+        Matrix Computations, 2013, section 8.6), and 2 m n k that of the product of its factors.
         """
         m, n = shape
         k = min(m, n)
@@ -224,9 +228,9 @@ class Regulariser:
     """A penalty h on models as vectors of shape (d,).
 
     Attributes:
-        penalty: h.
-        shape: in which the loss interprets the model, (d,) or (m, n) row by row.
-        scale: by which h is multiplied.
+        penalty: the penalty, before scaling.
+        shape: the shape that the model represents, (d,) or (m, n) row by row.
+        scale: the multiplier of the penalty.
 
     Raises:
         DataError: models of this shape cannot have this penalty.
@@ -248,13 +252,13 @@ class Regulariser:
         return self.scale * self.penalty.value(w.reshape(self.shape))
 
     def prox(self, w: Array, step: float) -> Array:
-        """Return argmin_v step h(v) + |v - w|^2/2, shape (d,), as an array of its own."""
+        """Return argmin_v step h(v) + |v - w|^2/2, shape (d,), as a new array."""
         return self.penalty.prox(w.reshape(self.shape), self.scale * step).ravel()
 
     def residual(self, w: Array, gradient: Array) -> float:
-        """Return the distance of -gradient from the subdifferential of h at `w`.
+        """Return the distance between -gradient and the subdifferential of h at `w`.
 
-        With the gradient of a smooth f it is the norm of the least subgradient of f + h.
+        With the gradient of a smooth f it is the norm of the smallest subgradient of f + h.
         """
         G = gradient.reshape(self.shape) / self.scale
         return self.scale * self.penalty.residual(w.reshape(self.shape), G)
@@ -263,7 +267,7 @@ class Regulariser:
         """Return the norm that h is a multiple of.
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
         """
         return self.penalty.norm(w.reshape(self.shape))
 
@@ -271,7 +275,7 @@ class Regulariser:
         """Return the nearest point whose norm is at most `radius`, shape (d,).
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
             ValueError: the radius is not positive.
         """
         return self.penalty.project(w.reshape(self.shape), radius).ravel()
@@ -280,7 +284,7 @@ class Regulariser:
         """Return argmin_v step h(v) + |v - w|^2/2 under |v - centre| <= radius, shape (d,).
 
         Raises:
-            DataError: h is no multiple of a norm.
+            DataError: h is not a multiple of a norm.
             ValueError: the radius is not positive.
         """
         W, C = w.reshape(self.shape), centre.reshape(self.shape)
@@ -335,7 +339,7 @@ class L1(Norm):
         return soft_threshold(W, step * self.weight)
 
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from weight x sign(W), with [-1, 1] for sign(0)."""
+        """Return the distance between -G and weight x sign(W), where sign(0) stands for [-1, 1]."""
         return _l1_residual(W, G, self.weight)
 
     def structure(self, shape: Shape) -> Structure:
@@ -343,7 +347,7 @@ class L1(Norm):
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
-        """Return 3 an entry: two comparisons and a subtraction."""
+        """Return 3 per entry: two comparisons and a subtraction."""
         return 3.0 * prod(shape)
 
     def norm(self, W: Array) -> float:
@@ -355,7 +359,7 @@ class L1(Norm):
         return l1_ball(W, radius)
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
-        """Return the prox where the bound is active: in closed form, at the price of a sort."""
+        """Return the prox if the bound is active: in closed form, at the cost of a sort."""
         return Bounded(l1_bounded(W, step * self.weight, centre, radius), 2)
 
 
@@ -379,7 +383,7 @@ class L2(Weighted):
         return float(np.linalg.norm(G + self.weight * W))
 
     def operations(self, shape: Shape) -> float:
-        """Return 1 an entry."""
+        """Return 1 per entry."""
         return float(prod(shape))
 
     @property
@@ -418,7 +422,7 @@ class ElasticNet(Weighted):
         return soft_threshold(W, step * self.l1) / (1.0 + step * self.strong_convexity)
 
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from the subdifferential at W."""
+        """Return the distance between -G and the subdifferential at W."""
         return _l1_residual(W, G + self.strong_convexity * W, self.l1)
 
     def structure(self, shape: Shape) -> Structure:
@@ -426,7 +430,7 @@ class ElasticNet(Weighted):
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
-        """Return 4 an entry: soft thresholding and a division."""
+        """Return 4 per entry: soft thresholding and a division."""
         return 4.0 * prod(shape)
 
 

@@ -1,11 +1,13 @@
 """The composite form of a convex objective, F(w) + l1 |w|_1 with smooth F, and its minimisers.
 
 L-BFGS-B (Byrd, Lu, Nocedal, Zhu 1995) on scaled variables approaches a minimiser and finds its
-support. Newton's method on that support polishes the result to the level of rounding: damped steps
-on the nonzero coordinates with their signs fixed; a coordinate that reaches zero leaves the
-support, one that violates the optimality conditions enters it. Systems of up to `NEWTON_LIMIT`
-coordinates are solved by their eigenvalues, larger ones by conjugate gradients with differences of
-gradients for products (truncated Newton: Dembo, Steihaug 1983).
+support. Newton's method on that support then polishes the result to the level of rounding. It takes
+damped steps on the nonzero coordinates with their signs fixed. A coordinate that reaches zero
+leaves the support, and one that violates the optimality conditions enters it.
+
+Systems of up to `NEWTON_LIMIT` coordinates are solved by their eigenvalues. Larger ones are solved
+by conjugate gradients, with differences of gradients as products (truncated Newton: Dembo, Steihaug
+1983).
 """
 
 from collections.abc import Callable
@@ -38,8 +40,8 @@ class CompositeForm:
 
     Attributes:
         problem: with the objective.
-        l1: the weight of |w|_1, of the clients' losses and of the penalty together.
-        own: the part of it from the clients' losses.
+        l1: the total weight of |w|_1, from the clients' losses and from the penalty.
+        own: the part of l1 from the clients' losses.
         l2: the weight of |w|^2/2 in the penalty, which belongs to F.
     """
 
@@ -53,13 +55,14 @@ class CompositeForm:
         """Return the objective's composite form.
 
         Returns:
-            None if none exists: the loss is not convex or has a constraint, or the penalty is
-            none of l1, l2 and elastic net.
+            None if there is none: the loss is not convex or has a constraint, or the penalty is not
+                l1, l2 or elastic net.
         """
         if not convex(problem):
             return None
         loss, penalty = problem.loss, problem.penalty
         clients = float(problem.coefficients.sum())
+        # The objective weighs each client's l1 term like the client's loss.
         own = clients * loss.l1 if isinstance(loss, LinearLoss) else 0.0
         if not isinstance(penalty, NoPenalty | L1 | L2 | ElasticNet):
             return None
@@ -69,9 +72,9 @@ class CompositeForm:
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Return F(w) and its gradient, shape (d,)."""
-        # The losses' own l1 term is part of their values and subgradients. It is removed here,
-        # since it belongs to the other summand; with sign(0) = 0 the subtraction is exact on zeros,
-        # too.
+        # The values and subgradients of the losses include their own l1 term. It is removed here,
+        # since it belongs to the other summand. On zeros the subtraction is exact as well, since
+        # sign(0) = 0.
         value = self.problem.smooth_value(w)
         gradient = self.problem.gradient(w)
         if self.own:
@@ -83,13 +86,13 @@ class CompositeForm:
         return value, gradient
 
     def subgradient(self, w: Array) -> Array:
-        """Return the subgradient of least norm, shape (d,): zero exactly at a minimiser."""
+        """Return the subgradient of least norm, shape (d,); it is zero exactly at a minimiser."""
         gradient = self.smooth(w)[1]
         excess = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
         return np.where(w == 0, excess, gradient + self.l1 * np.sign(w))
 
     def residual(self, w: Array, within: Mask | None = None) -> float:
-        """Return the norm of `subgradient`, on the coordinates `within` if given."""
+        """Return the norm of `subgradient`, on the coordinates `within` if they are given."""
         subgradient = self.subgradient(w)
         return float(np.linalg.norm(subgradient if within is None else subgradient[within]))
 
@@ -100,10 +103,10 @@ class CompositeForm:
     def hessian(self, w: Array, free: Mask) -> Array:
         """Return the free rows and columns of the Hessian of F at `w`.
 
-        For a linear loss only these are computed.
+        For a linear loss, only these are computed.
 
         Raises:
-            DataError: the loss does not provide it.
+            DataError: the loss does not provide its Hessian.
         """
         chosen = np.flatnonzero(free)
         if isinstance(self.problem.loss, LinearLoss) and len(chosen) < len(w):
@@ -118,7 +121,7 @@ class CompositeForm:
 
     @cached_property
     def scale(self) -> Array:
-        """The square roots of the diagonal of the Hessian's bound, shape (d,); 1 for a zero."""
+        """The square roots of the diagonal of the Hessian's bound, shape (d,), with 1 for 0."""
         problem = self.problem
         shares = problem.coefficients
         diagonal = np.zeros(problem.losses[0].features)
@@ -126,7 +129,7 @@ class CompositeForm:
             c, A = loss.majorant
             diagonal += share * c * _squares(A)
         diagonal += float(shares.sum()) * problem.loss.l2 + self.l2
-        # A feature has a weight in each column of the model, with the same bound for all.
+        # Each feature has a weight in each column of the model, with the same bound in all columns.
         diagonal = np.repeat(diagonal, problem.dimension // len(diagonal))
         return np.asarray(np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
 
@@ -158,7 +161,7 @@ def _squares(A: Features) -> Array:
 
 
 def affordable(problem: Problem) -> int:
-    """Return the affordable number of gradients: 10000, fewer if they are expensive."""
+    """Return the number of gradients within the budget: 10000, fewer if they are expensive."""
     operations = sum(loss.gradient_operations for loss in problem.losses)
     return int(np.clip(_EFFORT / operations, 200, 10_000))
 
@@ -172,8 +175,8 @@ def gradient_step(smoothness: float) -> float:
 def approach(f: CompositeForm) -> Array:
     """Return a point near a minimiser, shape (d,), by L-BFGS-B from zero.
 
-    With an l1 term, w = p - q with p, q >= 0, in which the term is linear and the problem smooth. A
-    coordinate at the bound 0 in both p and q is exactly zero, which gives the support.
+    With an l1 term, the variables are p, q >= 0 with w = p - q, in which the term is linear and the
+    problem smooth. A coordinate with p = q = 0 is exactly zero, which gives the support.
     """
     scale = f.scale
     d, limit = len(scale), affordable(f.problem)
@@ -200,7 +203,7 @@ def lbfgs(
     bound: float | None,
     limit: int,
 ) -> Array:
-    """Minimise a function that returns its value and gradient, from zero, v >= bound."""
+    """Minimise a function that returns its value and gradient, from zero, subject to v >= bound."""
     from scipy.optimize import minimize  # takes 0.2 s
 
     result = minimize(
@@ -235,13 +238,13 @@ def polish(
         w: the initial point.
         limit: the largest number of steps.
         within: the coordinates that may change, outside which `w` is zero; all by default.
-        enough: the residual at which it ends, relative to that at zero.
+        enough: the residual at which the iteration ends, relative to the residual at zero.
     """
     allowed = np.ones(len(w), dtype=np.bool_) if within is None else within
     free = allowed & ((w != 0) | (f.l1 == 0))
     signs = np.sign(w)
     best, least = w, f.residual(w, allowed)
-    # Without a minimiser, as on separable data, the residual would decrease without end.
+    # If there is no minimiser, as on separable data, the residual would decrease forever.
     wanted = enough * f.residual(np.zeros_like(w), allowed)
     for _ in range(limit):
         if least <= wanted:
@@ -255,25 +258,27 @@ def polish(
             entering = _violator(f, w, allowed & ~free)
             if entering is None:
                 break
+            # The coordinate will move against its slope.
             signs[entering] = -np.sign(f.smooth(w)[1][entering])
             free[entering] = True
     return best
 
 
 def _violator(f: CompositeForm, w: Array, outside: Mask) -> int | None:
-    """Return the coordinate off the support that violates optimality most, if any does."""
+    """Return the coordinate off the support that violates optimality most; None if none does."""
     excess = np.where(outside, np.abs(f.smooth(w)[1]) - f.l1, 0.0)
     worst = int(np.argmax(excess))
     return worst if excess[worst] > 1e-11 * f.l1 else None
 
 
 def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array, bool]:
-    """Take a damped Newton step on the free coordinates; return also whether it made progress."""
+    """Take a damped Newton step on the free coordinates; also return whether it made progress."""
     gradient = np.where(free, f.smooth(w)[1] + f.l1 * signs, 0.0)
     norm = float(np.linalg.norm(gradient))
     if norm == 0:
         return w, False
     step, longest = _direction(f, w, gradient, signs, free)
+    # With an l1 term, a step may lead to the first change of a sign, but not beyond it.
     t, leaving = _to_zero(w, step, free) if f.l1 else (np.inf, np.zeros_like(free))
     if t > longest:
         t, leaving = longest, np.zeros_like(free)
@@ -284,9 +289,10 @@ def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array
         new = np.where(free, f.smooth(candidate)[1] + f.l1 * signs, 0.0)
         if float(np.linalg.norm(new)) <= (1 - min(t, 1.0) / 2) * norm:
             return candidate, True
-        # Armijo's condition, with a slack at the level of rounding. A decrease below that level is
-        # no progress, and would cycle; but a step to a kink removes a coordinate from the support,
-        # which is progress even if the value grows by rounding.
+        # Armijo's condition, with a slack at the level of rounding. A decrease below that level
+        # counts as no progress, since accepting it could lead to cycles. A step to a kink, however,
+        # removes a coordinate from the support, which is progress even if the value grows by
+        # rounding.
         slack = (1e-14 if leaving.any() else -1e-14) * abs(value)
         if f.value(candidate) < value + 1e-4 * t * slope + slack:
             return candidate, True
@@ -297,17 +303,18 @@ def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array
 def _direction(
     f: CompositeForm, w: Array, gradient: Array, signs: Array, free: Mask
 ) -> tuple[Array, float]:
-    """Return a direction of descent, zero off the free coordinates, and the longest step on it.
+    """Return a direction of descent, zero off the free coordinates, and the longest step along it.
 
-    Normally it is Newton's direction, with steps up to 1. On the null space of the Hessian the
-    smooth part is flat; if the l1 term has a slope there, the objective decreases along it without
-    bound until a coordinate changes its sign, so this direction is taken, with steps of any length.
+    Normally it is Newton's direction, with steps up to 1. On the null space of the Hessian, the
+    smooth part is flat. If the l1 term has a slope there, the objective decreases along it until a
+    coordinate changes its sign. Such a direction is then taken, with steps of any length.
     """
     if not solvable(f, free):
         return _truncate(f, w, gradient, free), 1.0
     hessian = f.hessian(w, free)
     diagonal = np.diag(hessian)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    # Scaled to a diagonal of ones, flatness does not depend on the units of features.
     values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
     flat = values <= 1e-13 * values[-1]
     kinks = vectors.T @ (f.l1 * signs[free] / scale)
@@ -322,7 +329,7 @@ def _direction(
 
 
 def solvable(f: CompositeForm, free: Mask) -> bool:
-    """Return whether Newton systems are solved exactly; else by truncated steps."""
+    """Return whether Newton systems are solved exactly, not by truncated steps."""
     linear = isinstance(f.problem.loss, LinearLoss)
     return (int(np.count_nonzero(free)) if linear else len(free)) <= NEWTON_LIMIT
 
@@ -346,19 +353,21 @@ def _truncate(f: CompositeForm, w: Array, gradient: Array, free: Mask) -> Array:
         scaled = inverse * residual
         product, last = float(residual @ scaled), product
         p = scaled + product / last * p
+    # If even the first direction is flat, the scaled gradient has to do.
     return step if step.any() else inverse * -gradient
 
 
 def _support_curvature(f: CompositeForm, w: Array, p: Array, free: Mask) -> Array:
-    """Return the Hessian of F at `w` times `p`, zero off the free coordinates."""
+    """Return the Hessian of F at `w` times `p`, set to zero off the free coordinates."""
     length = float(np.linalg.norm(p))
+    # A smaller step would increase rounding, and a larger one the error of the difference.
     h = 1e-5 * max(1.0, float(np.linalg.norm(w))) / length
     difference = f.smooth(w + h * p)[1] - f.smooth(w - h * p)[1]
     return np.where(free, difference / (2 * h), 0.0)
 
 
 def _to_zero(w: Array, step: Array, free: Mask) -> tuple[float, Mask]:
-    """Return the largest t without a change of sign, and the coordinates that are zero there."""
+    """Return the largest t without a change of sign, and the coordinates that become zero there."""
     shrinking = free & (w * step < 0)
     ratios = np.full(len(w), np.inf)
     ratios[shrinking] = -w[shrinking] / step[shrinking]

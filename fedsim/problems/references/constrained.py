@@ -1,4 +1,4 @@
-"""The least objective under a loss's own constraint, or the proof that no model meets it."""
+"""The least objective under a loss's own constraint, or the proof that no model satisfies it."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,24 @@ from fedsim.problems.references.convex import OptimumTask, Reference, Solution, 
 
 
 def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
-    """Return the least objective with a mean constraint g(w) <= tolerance.
+    """Return the least objective under a mean constraint g(w) <= tolerance.
 
-    g = sum_m p_m g_m with the shares `Problem.weights`, as a server sees it. Sequential quadratic
-    programming finds the point, Newton steps on the conditions of Karush, Kuhn and Tucker refine
-    it, and those conditions certify it. Where that point breaks the constraint, L-BFGS minimises g,
-    which is convex: from a point that meets the constraint the search begins again.
+    g = sum_m p_m g_m with the shares `Problem.weights`, which is the constraint as a server sees
+    it.
+
+    1. Sequential quadratic programming finds a point.
+    2. Newton steps on the conditions of Karush, Kuhn and Tucker refine it.
+    3. These conditions certify it.
+
+    If the point violates the constraint, L-BFGS minimises g, which is convex. The search then
+    starts again from the result, if it satisfies the constraint.
 
     Source: Kraft, SLSQP, 1988; More, Garbow, Hillstrom, MINPACK, 1980.
 
     Returns:
-        The reference, from the user's cache when it is there; its residual is that of the
-        conditions. None where the loss has no constraint, where the objective has a term
-        that is not smooth, and for models of more than `NEWTON_LIMIT` numbers.
+        The reference, from the user's cache if it is there; its residual is that of the conditions.
+            None if the loss has no constraint, if the objective has a term that is not smooth, and
+            for models of more than `NEWTON_LIMIT` numbers.
 
     Raises:
         InfeasibleError: the least g is above the tolerance.
@@ -47,7 +52,7 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
 
 
 _ROUNDING = 1e-9
-"""The excess of a constraint that counts as rounding, relative to its values."""
+"""The excess of a constraint that counts as rounding, relative to the constraint's values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,15 +86,16 @@ class _Program:
         return self.excess(w) > _ROUNDING * scale
 
     def multiplier(self, w: Array) -> float:
-        """Return the multiplier of least stationarity residual, at least 0."""
+        """Return the multiplier with the least residual of stationarity, at least 0."""
         a, b = self.slope(w), self.excess_slope(w)
+        # Where g is flat, this is 0 and not 0/0.
         return max(0.0, -float(a @ b) / max(float(b @ b), np.finfo(np.float64).tiny))
 
     def residual(self, w: Array) -> float:
         """Return how far `w` is from stationary, feasible and complementary, as a norm.
 
-        Where the constraint is inactive the multiplier is zero, so the smaller of the residuals
-        with and without it counts.
+        If the constraint is inactive, the multiplier is zero. So the smaller of the residuals with
+        and without the constraint counts.
         """
         excess = self.excess(w)
         free = float(np.linalg.norm(self.slope(w)))
@@ -100,7 +106,7 @@ class _Program:
         return float(min(inactive, active))
 
     def solve(self) -> Solution:
-        """Return the point, shape (d,), and the method; if none is feasible, the one of least g."""
+        """Return the solution; if no point is feasible, the point of least g."""
         start = np.zeros(self.problem.dimension)
         w, method = self._search(start)
         if self.breaks(w):
@@ -108,12 +114,13 @@ class _Program:
             if self.breaks(inside):
                 return Solution(inside, "least constraint, by L-BFGS", certified=True)
             w, method = self._search(inside)
+            # The second search may leave the constraint set again.
             w = inside if self.breaks(w) else w
         size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
         return Solution(w, method, certified(self.residual(w), size))
 
     def _search(self, start: Array) -> tuple[Array, str]:
-        """Return the point that is reached from another one, shape (d,), and the method."""
+        """Return the point found from a starting point, shape (d,), and the method."""
         w = self._program(start)
         refined = self._refine(w)
         method = "sequential quadratic programming"

@@ -1,10 +1,12 @@
-"""Reference optima: f* far below the tolerance of any stop rule, with its method and certificate.
+"""Reference optima: f*, far more exact than any stop tolerance, with its method and certificate.
 
-Gaps f(w) - f* are compared with tolerances such as 1e-12, so f* must be exact to rounding. Two
-points matter for that. `Reference.value` is evaluated by `Problem.value`, the same function as the
-run's objective: another order of summation would shift all gaps by rounding. And a method's own
-stopping test is not trusted: the least subgradient at the result is the certificate
-(`certified`).
+Gaps f(w) - f* are compared with tolerances such as 1e-12, so f* must be exact up to rounding. Two
+points matter for that:
+
+- `Reference.value` is evaluated by `Problem.value`, the same function as the run's objective.
+  Another order of summation would shift all gaps by rounding.
+- A method's own stopping test is not trusted. The certificate is the least subgradient at the
+  result (`certified`).
 """
 
 import math
@@ -36,10 +38,10 @@ from fedsim.problems.references.composite import (
 )
 from fedsim.problems.samples import dense
 
-# Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
+# Minimisers of f + h, with a penalty h that has a prox, by accelerated proximal gradients.
 
 _CHECK = 10
-"""The number of steps between two checks of the residual, which costs another gradient."""
+"""The number of steps between two checks of the residual, each of which costs another gradient."""
 
 
 def proximal_residual(problem: Problem, w: Array) -> float:
@@ -50,9 +52,9 @@ def proximal_residual(problem: Problem, w: Array) -> float:
 def accelerated_descent(problem: Problem) -> Array:
     """Return the point of least residual among FISTA's iterates from zero, shape (d,).
 
-    Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts when
-    it points uphill. It stops at the level of rounding, or if the residual has not decreased in the
-    last tenth of the steps.
+    Steps are 1/L, with the smoothness constant of the whole objective. The momentum restarts when
+    it points uphill. The iteration stops at the level of rounding, or if the residual has not
+    decreased in the last tenth of the steps.
 
     Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
     O'Donoghue, Candes, Found. Comput. Math. 2015.
@@ -87,15 +89,16 @@ CERTIFIED = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """The least value of an objective, or the least that was found.
+    """The least value of an objective, or the least value that was found.
 
     Attributes:
-        value: f*, as `Problem.value` computes it at `model`, so that gaps are consistent.
+        value: f*, computed by `Problem.value` at `model`, so that gaps are consistent.
         model: the minimiser, shape (d,).
-        method: by which it was found.
+        method: how it was found.
         residual: the norm of the least subgradient at `model`; under a constraint, the norm of the
             residual of the optimality conditions.
-        certified: whether no model has a smaller value; otherwise it is the best value found.
+        certified: whether it is proved that no model has a smaller value; otherwise it is the best
+            value found.
     """
 
     value: float
@@ -111,12 +114,12 @@ class Reference:
 
 
 class Solution(NamedTuple):
-    """What a solver found.
+    """The result of a solver.
 
     Attributes:
         model: the point, shape (d,).
-        method: by which it was found.
-        certified: whether it is a minimiser for certain.
+        method: how it was found.
+        certified: whether it is proved to be a minimiser.
     """
 
     model: Array
@@ -129,11 +132,12 @@ class OptimumTask:
     """An optimum to be computed, unless it is in the cache.
 
     Attributes:
-        problem: whose optimum it is; if it has code handed over in Python, no cache is used.
-        name: the name of its file in the cache; two tasks with one name are the same.
+        problem: whose optimum it is. If it contains Python code that was passed in, no cache is
+            used.
+        name: the name of its file in the cache; two tasks with the same name are the same task.
         value: the objective.
         residual: the violation of the optimality conditions at a point.
-        solve: computes it.
+        solve: computes the optimum.
     """
 
     problem: Problem
@@ -171,12 +175,13 @@ class OptimumTask:
             return None
         if len(stored.model) != self.problem.dimension:
             return None
+        # Other versions of fedsim or of libraries may compute another value.
         value = self.value(np.array(stored.model))
         return stored if math.isclose(value, stored.value, rel_tol=1e-9, abs_tol=1e-12) else None
 
 
 class _Stored(BaseModel):
-    """The cached form of an optimum; the value shows whether it is still valid."""
+    """The cached form of an optimum; its value shows whether it is still valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -187,8 +192,9 @@ class _Stored(BaseModel):
 
 
 _given: dict[str, bytes] = {}
-"""Optima received from another process, as file contents by file name."""
+"""Optima received from another process: file contents by name of the task."""
 
+# Recordings in progress, each for one `record_optima` block.
 _noting: list[dict[str, bytes]] = []
 
 
@@ -204,13 +210,13 @@ def record_optima() -> Iterator[dict[str, bytes]]:
 
 
 def use_optima(optima: Mapping[str, bytes]) -> None:
-    """Use the optima recorded by another process, replacing those received before."""
+    """Use the optima recorded by another process, in place of those received before."""
     _given.clear()
     _given.update(optima)
 
 
 def certified(residual: float, at_zero: float) -> bool:
-    """Return whether a residual certifies an optimum; `at_zero` is that at zero."""
+    """Return whether a residual certifies an optimum; `at_zero` is the residual at zero."""
     return residual <= CERTIFIED * at_zero
 
 
@@ -226,8 +232,8 @@ def optimum(problem: Problem) -> Reference | None:
 
     Returns:
         The reference. None if no optimum is known: for a loss that is not convex or has a
-        constraint, and for a group or nuclear penalty together with an l1 term of the loss, whose
-        sum has no prox.
+            constraint, and for a group or nuclear penalty together with an l1 term of the loss,
+            whose sum has no prox.
     """
     if not convex(problem):
         return None
@@ -258,7 +264,7 @@ def _solve(f: CompositeForm) -> Solution:
         # One or two Newton steps remove the rounding of the factorisation.
         model = polish(f, model, limit=2) if dimension <= NEWTON_LIMIT else model
     else:
-        # Beyond the limit a truncated step may take a hundred gradients.
+        # Beyond the limit, a truncated step may need a hundred gradients.
         limit = 200 if dimension <= NEWTON_LIMIT else min(20, affordable(f.problem) // 100)
         model = polish(f, approach(f), limit=limit)
         exact = solvable(f, (model != 0) | (f.l1 == 0))
@@ -276,7 +282,7 @@ def _factorisable(problem: Problem) -> bool:
 
 
 def _least_squares(f: CompositeForm) -> Array:
-    """Solve the stacked weighted system |B w - b|^2 + l2 |w|^2, of least norm if singular."""
+    """Minimise the stacked |B w - b|^2 + l2 |w|^2; if it is singular, with least norm."""
     shares = f.problem.coefficients
     weights = [
         math.sqrt(p * loss.majorant[0]) for p, loss in zip(shares, f.problem.losses, strict=True)

@@ -1,7 +1,7 @@
-"""Sparse models: the optimum over all supports where they are few, else the best value found.
+"""Sparse models: the optimum over all supports if there are few, else the best value found.
 
-The least value over all supports takes a search of them (Natarajan, SIAM J. Comput. 1995). Where
-there are too many the result is the best of a few local searches, and labelled so.
+The least value over all supports can only be found by searching them (Natarajan, SIAM J. Comput.
+1995). If there are too many, the result is the best of a few local searches, and is labelled so.
 """
 
 from functools import cached_property, partial
@@ -33,50 +33,52 @@ _STEPS = 300
 """Steps of iterative hard thresholding, at most."""
 
 _SETTLED = 20
-"""It ends when the support has not changed in so many steps."""
+"""Iterative hard thresholding ends if the support stays the same for this number of steps."""
 
 _PURSUIT = 50
 """Rounds of hard thresholding pursuit, at most."""
 
 _QUADRATIC = 2**17
-"""Supports of a quadratic objective that are searched at most: seconds, a batch at a time."""
+"""Supports of a quadratic objective that are searched, at most: seconds, a batch at a time."""
 
 _EFFORT = 1e8
-"""Supports of any other objective, times operations of a gradient, that are searched at most."""
+"""Supports of another objective times operations of a gradient that are searched, at most."""
 
 _CALL = 2e4
-"""The fixed cost of calling a client's gradient, in operations that take as long."""
+"""The fixed cost of calling a client's gradient, as the number of operations that take as long."""
 
 _BATCH = 4096
 """Supports whose normal equations are solved together."""
 
 _NEAR = 1e-6
-"""Supports whose value differs from the least by this share of its fall from zero, or by less, are
-solved once more, as rounding may have ordered them otherwise."""
+"""Supports are solved once more if their fall from zero is within this share of the largest fall,
+since rounding may have changed their order."""
 
 _SOLVED_AGAIN = 16
-"""Such supports, at most."""
+"""Supports that are solved once more, at most."""
 
 
 def sparse_optimum(problem: Problem, count: int, *, columns: bool = False) -> Reference | None:
-    """Return the best model with at most `count` weights, from the cache if it is there.
+    """Return the best model with at most `count` nonzero weights, from the cache if it is there.
 
-    Where the supports are few the objective is minimised on each. Otherwise, from zero, and from
-    the planted truth where there is one, iterative hard thresholding with full gradients and steps
-    1/L finds a support, hard thresholding pursuit betters it, and the weights on the support are
-    those that minimise the objective there.
+    If there are few supports, the objective is minimised on each. Otherwise local searches start
+    from zero, and from the planted truth if there is one:
 
-    Source: Blumensath, Davies, Appl. Comput. Harmon. Anal. 2009; Foucart, SIAM J. Numer.
-    Anal. 2011.
+    1. Iterative hard thresholding with full gradients and steps 1/L finds a support.
+    2. Hard thresholding pursuit improves the support.
+    3. The weights on the support are those that minimise the objective there.
+
+    Source: Blumensath, Davies, Appl. Comput. Harmon. Anal. 2009; Foucart, SIAM J. Numer. Anal.
+    2011.
 
     Args:
-        problem: with a convex loss, and a penalty out of none, l1, l2 and elastic net.
+        problem: with a convex loss, and no penalty or l1, l2 or elastic net.
         count: the number of weights that may differ from zero.
-        columns: whether that is the number in each column of a matrix model, as for softmax.
+        columns: whether `count` applies to each column of a matrix model, as for softmax.
 
     Returns:
-        The reference, certified if all supports were searched; its residual is of the weights on
-        the support. None for any other problem.
+        The reference, certified if all supports were searched; its residual is that of the weights
+            on the support. None for any other problem.
 
     Raises:
         ValueError: the count is negative.
@@ -107,7 +109,7 @@ class _SupportSearch:
 
     @cached_property
     def step(self) -> float:
-        """The step 1/L; computed only if the cache has no result."""
+        """The step 1/L, which is computed only if the cache has no result."""
         return gradient_step(self.problem.smoothness() + self.f.l2)
 
     def best(self) -> Solution:
@@ -117,6 +119,7 @@ class _SupportSearch:
     def exhaustive(self) -> Solution | None:
         """Return the best model over all supports; None if there are too many."""
         f, start = self.f, np.zeros(self.problem.dimension)
+        # Each column of a matrix model has its own support.
         count = comb(self.rows, self.count) ** self.columns
         quadratic = isinstance(self.problem.loss, LeastSquares) and not f.l1
         if quadratic and count <= _QUADRATIC and len(start) <= NEWTON_LIMIT:
@@ -151,7 +154,7 @@ class _SupportSearch:
 
     @cached_property
     def _supports(self) -> Indices:
-        """All supports, as places in the flat model, shape (n, entries)."""
+        """All supports, as positions in the flat model, shape (n, entries)."""
         supports = list(combinations(range(self.rows), self.count))
         places = (
             [row * self.columns + column for column, part in enumerate(parts) for row in part]
@@ -161,7 +164,7 @@ class _SupportSearch:
         return flat.reshape(len(supports) ** self.columns, -1)
 
     def _quadratic(self) -> tuple[Array, bool]:
-        """Return the falls of a quadratic objective from zero to its minimum on each support."""
+        """Return the falls of a quadratic from zero to its minimum on each support, and True."""
         start = np.zeros(self.problem.dimension)
         H = self.f.hessian(start, np.ones(len(start), dtype=np.bool_))
         g = self.f.smooth(start)[1]
@@ -170,7 +173,7 @@ class _SupportSearch:
         return np.concatenate([_falls(H, g, part) for part in parts]), True
 
     def _convex(self) -> tuple[Array, bool]:
-        """Return the falls on each support, and whether every minimum there is certified."""
+        """Return the fall on each support, and whether all of the minima are certified."""
         f, start = self.f, np.zeros(self.problem.dimension)
         value, falls, sure = f.value(start), np.empty(len(self._supports)), True
         for number, support in enumerate(self._supports):
@@ -189,7 +192,7 @@ class _SupportSearch:
         return hard_threshold_columns(w.reshape(self.problem.shape), count).ravel()
 
     def _threshold(self, w: Array) -> Array:
-        """Take steps of iterative hard thresholding until the support stays."""
+        """Take steps of iterative hard thresholding until the support stays the same."""
         unchanged = 0
         for _ in range(_STEPS):
             new = self._next(w)
@@ -200,7 +203,7 @@ class _SupportSearch:
         return w
 
     def _pursue(self, w: Array) -> Array:
-        """Minimise on the support and step to the next support, while the value decreases."""
+        """Alternate between minimising on the support and a step, while the value decreases."""
         best = self._on_support(w != 0)
         for _ in range(_PURSUIT):
             support = self._next(best) != 0

@@ -32,7 +32,7 @@ SPLITS: Registry[Split] = Registry(
     ),
     Split,
 )
-"""Every split that a scenario can name."""
+"""The splits that a scenario can name."""
 
 __all__ = [
     "IID",

@@ -14,7 +14,7 @@ from fedsim.problems.partition import Cuts, RowRuns
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
-"""Row indices, in the order in which a client has them."""
+"""Row indices, in a client's order."""
 
 
 class Split(Spec):
@@ -24,7 +24,7 @@ class Split(Spec):
     """Human-readable source of the split."""
 
     sees_features: ClassVar[bool] = True
-    """Whether it uses features; if not, they may be passed before preprocessing."""
+    """Whether it uses features. If not, the samples may be passed before preprocessing."""
 
     kind: str
 
@@ -40,7 +40,7 @@ class Split(Spec):
             rng: the stream that shuffles draw from.
 
         Raises:
-            DataError: these samples cannot be split over so many clients.
+            DataError: these samples cannot be split over this number of clients.
         """
 
 
@@ -60,8 +60,8 @@ class SizedSplit(Split):
             least: the least number of rows of each client.
 
         Raises:
-            DataError: the number is not known, contradicts the fleet's, or is larger than
-                the number of rows.
+            DataError: the number is not known, contradicts the fleet's, or is larger than the
+                number of rows.
         """
         own = self.clients
         if own is not None and fleet is not None and own != fleet:
@@ -79,7 +79,7 @@ class SizedSplit(Split):
 
 
 def blocks(order: Indices | range, sizes: NDArray[np.intp]) -> Sequence[Indices]:
-    """Cut rows in some order into consecutive blocks of these sizes; the rest is dropped."""
+    """Cut ordered rows into consecutive blocks of these sizes; further rows are dropped."""
     return RowRuns(order, Cuts(sizes.astype(np.int64, copy=False)))
 
 
@@ -90,7 +90,7 @@ def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
 
     Args:
         owners: the client that each row belongs to, from 0, shape (n,).
-        clients: their number.
+        clients: the number of clients.
 
     Example:
         >>> group_rows(np.array([1, 0, -1, 1]), 2)

@@ -1,4 +1,4 @@
-"""Splits that give a client rows of a few kinds only: of some labels, or some clusters."""
+"""Splits that give a client rows of a few kinds only: of a few labels, or a few clusters."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -14,15 +14,15 @@ from fedsim.problems.samples import Features, Samples
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 
 Kinds = NDArray[np.intp]
-"""The number of the kind that each row is of, from 0, shape (n,)."""
+"""The kind of each row, as a number from 0, shape (n,)."""
 
 
 class ByLabel(SizedSplit):
-    """Each client has rows of a few labels, a label's rows in equal parts for those with it.
+    """Each client has rows of a few labels; the clients with a label share its rows equally.
 
-    A client gets the labels that the fewest clients before it have got, ties broken by the
-    seed, so no two labels differ by more than one in how many clients have them. Where there
-    are more labels than clients times `per_client`, the rows of the others are dropped.
+    A client gets the labels that the fewest clients before it have, with ties broken by the seed.
+    So the numbers of clients with a label differ by at most one. If there are more labels than
+    clients times `per_client`, the rows of the remaining labels are dropped.
     """
 
     source: ClassVar[str] = "Li et al., ICDE 2022: imbalance of labels by their quantity"
@@ -47,9 +47,9 @@ class ByLabel(SizedSplit):
 class Clusters(SizedSplit):
     """The rows are clustered by k-means, and each client has parts of a few clusters.
 
-    Clusters are dealt out as the split `labels` deals out labels. They are found by k-means
-    on minibatches, which on the 60000 images of MNIST takes about a sixth of the time of Lloyd's
-    algorithm at one per cent more inertia.
+    Clusters are dealt out like the labels in the split `labels`. They are found by k-means on
+    minibatches. On the 60000 images of MNIST, this takes about a sixth of the time of Lloyd's
+    algorithm, at one per cent more inertia.
     """
 
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319; Sculley, WWW 2010"
@@ -77,7 +77,7 @@ class Clusters(SizedSplit):
         return _deal(kinds, count, self.per_client, rng)
 
     def find(self, X: Features, rng: np.random.Generator) -> Kinds:
-        """Return the number of the cluster of each row, from 0, shape (n,), as `assign` has it.
+        """Return the cluster of each row that `assign` uses, as a number from 0, shape (n,).
 
         Args:
             X: features, shape (n, d).
@@ -87,19 +87,19 @@ class Clusters(SizedSplit):
 
 
 def _cluster(X: Features, clusters: int, seed: int) -> Kinds:
-    """Return the number of the cluster of each row; numbers without rows are left out."""
+    """Return the cluster of each row, as a number from 0; empty clusters get no number."""
     # scikit-learn takes most of a second to import, and few commands need it.
     from sklearn.cluster import MiniBatchKMeans
 
     means = MiniBatchKMeans(clusters, batch_size=4096, n_init=1, random_state=seed)
-    # One thread, since the order of a sum over threads depends on how many there are.
+    # One thread, since the order of a sum over threads depends on their number.
     with threadpool_limits(1):
         labels = means.fit(_narrow(X)).labels_
     return np.unique(labels, return_inverse=True)[1]
 
 
 def _narrow(X: Features) -> Features:
-    """Return features with indices of 32 bits, which is all that scikit-learn takes."""
+    """Return features with 32-bit indices, since scikit-learn accepts no others."""
     if isinstance(X, np.ndarray):
         return X
     indices = (array.astype(np.int32) for array in (X.indices, X.indptr))
@@ -109,7 +109,7 @@ def _narrow(X: Features) -> Features:
 def _deal(
     kinds: Kinds, clients: int, per_client: int, rng: np.random.Generator
 ) -> Sequence[Indices]:
-    """Return the rows of clients that have equal parts of `per_client` kinds each.
+    """Return the rows of each client: equal parts of `per_client` kinds.
 
     Raises:
         DataError: a client would be left without rows.
@@ -119,10 +119,10 @@ def _deal(
     owners = np.full(len(kinds), -1, dtype=np.intp)
     ends = np.cumsum(counts)
     order = np.argsort(kinds, kind="stable")
-    for rows, own in zip(np.split(order, ends[:-1]), holders, strict=True):
-        if own:
-            # Rows in turn, so that parts differ by at most one row.
-            owners[rng.permutation(rows)] = np.resize(rng.permutation(own), len(rows))
+    for rows, members in zip(np.split(order, ends[:-1]), holders, strict=True):
+        if members:
+            # Rows are dealt in turn, so that parts differ by at most one row.
+            owners[rng.permutation(rows)] = np.resize(rng.permutation(members), len(rows))
     parts = group_rows(owners, clients)
     empty = [m for m, part in enumerate(parts) if not len(part)]
     if empty:
@@ -137,7 +137,7 @@ def _deal(
 def _holders(
     kinds: int, clients: int, per_client: int, rng: np.random.Generator
 ) -> list[list[int]]:
-    """Return which clients have each kind, every client `per_client` different ones."""
+    """Return the clients that have each kind; every client has `per_client` different kinds."""
     holders: list[list[int]] = [[] for _ in range(kinds)]
     taken = np.zeros(kinds)
     for client in range(clients):
@@ -154,9 +154,9 @@ def _holders(
 class Shards(SizedSplit):
     """The pathological split: rows sorted by label are cut into shards, a few for each client.
 
-    There are M times `per_client` shards of one size, dealt out at random, so that most clients
-    have rows of at most `per_client` labels. Rows of one label keep their order. The rows that are
-    left over at the end, fewer than there are shards, are dropped.
+    There are M times `per_client` shards of equal size, dealt out at random. So most clients have
+    rows of at most `per_client` labels. Rows with the same label keep their order. Rows left over
+    at the end, fewer than the number of shards, are dropped.
     """
 
     source: ClassVar[str] = "McMahan et al., AISTATS 2017, Section 3: the pathological split"
@@ -181,11 +181,11 @@ class Shards(SizedSplit):
 
 
 class LabelMix(SizedSplit):
-    """Each client has a mix of labels from a Dirichlet distribution, all equally many rows.
+    """Clients have equally many rows, with label mixes from a Dirichlet distribution.
 
-    A client's mix is drawn around the shares p of the labels in the data, Dirichlet(alpha p), and
-    its rows by that mix, none twice: of a label that has run out, the others take its place. The
-    n mod M rows that are left over are dropped.
+    A client's mix is drawn from Dirichlet(alpha p), with p the shares of the labels in the data.
+    Its rows are drawn by that mix, none twice. If a label has run out, the others take its place.
+    The n mod M rows left over are dropped.
     """
 
     source: ClassVar[str] = "Hsu, Qi, Brown, arXiv:1909.06335, 2019"
@@ -222,13 +222,14 @@ class LabelMix(SizedSplit):
 def _draw_counts(
     mix: NDArray[np.float64], left: NDArray[np.intp], size: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return the number of drawn rows of each label: by a mix, as long as any are left."""
+    """Return the number of rows drawn of each label: by the mix, as long as there are rows left."""
     drawn = np.zeros_like(left)
     while size:
         open_ = drawn < left
         weights = np.where(open_, mix, 0.0)
-        if not weights.sum() > 0:  # the mix has run out: others alike
+        if not weights.sum() > 0:  # the mix has no label with rows left, so the rest is taken
             weights = np.where(open_, left - drawn, 0).astype(np.float64)
+        # A draw may exceed the rows left of a label; the difference is drawn again.
         more = np.minimum(rng.multinomial(size, weights / weights.sum()), left - drawn)
         drawn += more
         size -= int(more.sum())

@@ -1,4 +1,4 @@
-"""Splits into equal parts: by the order of the data, or after a shuffle."""
+"""Splits into equal parts, into the data's own clients, and into uneven parts."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
@@ -17,7 +17,7 @@ from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, grou
 
 
 class _EqualParts(SizedSplit):
-    """Blocks of the rows in some order, whose lengths differ by one row at most."""
+    """Blocks of ordered rows, whose lengths differ by at most one."""
 
     remainder: Literal["spread", "drop"] = Field(
         default="spread",
@@ -29,13 +29,13 @@ class _EqualParts(SizedSplit):
         """Return the number of rows of each client, shape (M,).
 
         Raises:
-            DataError: the number of clients is not known, contradicts the fleet's, or is
-                larger than the number of rows.
+            DataError: the number of clients is not known, contradicts the fleet's, or is larger
+                than the number of rows.
         """
         count = self.count(rows, clients)
         equal = np.full(1, rows // count, dtype=np.intp)
         if self.remainder == "drop" or rows % count == 0:
-            return np.broadcast_to(equal, count)  # one number: of many clients each takes memory
+            return np.broadcast_to(equal, count)  # a view of one number, to save memory
         sizes = np.repeat(equal, count)
         sizes[: rows % count] += 1
         return sizes
@@ -88,7 +88,7 @@ class IID(_EqualParts):
 
 
 class Groups(Split):
-    """Each client has the rows that carry its number, clients by rising number."""
+    """Each client has the rows that carry its number; clients are in ascending order."""
 
     source: ClassVar[str] = "Caldas et al., LEAF, 2018: data that is divided by nature"
     sees_features: ClassVar[bool] = False
@@ -138,9 +138,10 @@ _LEAST = Field(
 class Dirichlet(SizedSplit):
     """The rows of each label are dealt out in proportions from a Dirichlet distribution.
 
-    For each label the M proportions are drawn independently; the smaller alpha, the fewer clients
-    have most of a label. Clients have unlike numbers of rows; see `label-mix` for equal ones. A
-    client that is left with too few rows takes them, one by one, of the client that has most.
+    For each label, the M proportions are drawn independently. The smaller alpha is, the fewer
+    clients have most of a label. Clients have different numbers of rows; for equal numbers, see
+    `label-mix`. A client left with too few rows takes rows, one by one, from the client that has
+    the most.
     """
 
     source: ClassVar[str] = "Yurochkin et al., ICML 2019; Li et al., ICDE 2022"
@@ -170,10 +171,10 @@ class Dirichlet(SizedSplit):
 
 
 class LogNormal(SizedSplit):
-    """Alike clients of unlike sizes: shuffled rows in parts whose sizes are lognormal.
+    """Clients with alike data but different sizes: shuffled rows, in parts of lognormal sizes.
 
-    Of n rows each of M clients has the least number k, and of the n - k M others a share that is
-    proportional to exp(sigma z), z standard normal; all rows are dealt out.
+    Each of the M clients has the least number k of the n rows, and a share of the other n - k M
+    rows that is proportional to exp(sigma z), z standard normal. All rows are dealt out.
     """
 
     source: ClassVar[str] = "Li et al., FedProx, MLSys 2020: lognormal sizes of synthetic data"
@@ -197,10 +198,9 @@ class LogNormal(SizedSplit):
 
 
 def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
-    """Return whole numbers near `total` times the shares, which sum to 1; they sum to `total`.
+    """Return whole numbers close to `total` times the shares (summing to 1), summing to `total`.
 
-    They are the differences of the rounded cumulative sums, so that each is off by one
-    at most.
+    They are differences of rounded cumulative sums, so each is off by at most one.
     """
     ends = np.rint(np.cumsum(shares) * total).astype(np.intp)
     ends[-1] = total
@@ -208,7 +208,7 @@ def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
 
 
 def _fill(parts: Sequence[Indices], least: int) -> Sequence[Indices]:
-    """Return the parts after each small one has taken rows, each from the currently largest."""
+    """Return the parts after each small one took rows, one by one, from the currently largest."""
     queue = [(-len(part), m) for m, part in enumerate(parts)]
     heapify(queue)
     given = [0] * len(parts)

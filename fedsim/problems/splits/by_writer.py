@@ -1,4 +1,4 @@
-"""The split by writers: real ones where the data has them, and made ones elsewhere."""
+"""The split by writers: those of the data if it has some, else artificial ones."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -12,17 +12,20 @@ from fedsim.problems.samples import Features, Samples, dense
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 
 PASSES = 12
-"""Passes of the power method; the order of rows along the direction settles long before."""
+"""Passes of the power method; the order of rows along the direction settles long before the
+last."""
 
 
 class Writers(SizedSplit):
     """Each client is a writer, with rows of all labels in one hand.
 
-    Data that numbers the client of each row has writers: as many as there are clients are drawn of
-    those with enough rows, and `rows` rows of each. For other data writers are made: the rows of
-    each label are sorted along the direction in which they vary most (of handwritten digits, mostly
-    their slant), and a client has the same share of each label's order, so that its rows of a label
-    look alike, and labels are as frequent as in the data. The n mod M rows left over are dropped.
+    Data that numbers the client of each row has writers. As many writers as clients are drawn from
+    those with enough rows, and `rows` rows from each.
+
+    For other data, writers are constructed. The rows of each label are sorted along the direction
+    in which they vary most; for handwritten digits this is mostly their slant. Each client has the
+    same section of each label's order. So its rows with the same label look alike, and its labels
+    are as frequent as in the data. The n mod M rows left over are dropped.
     """
 
     source: ClassVar[str] = "Jeong, Needell, Qin, FedGradMP: writers of Federated EMNIST"
@@ -52,6 +55,7 @@ class Writers(SizedSplit):
             if count > len(parts):
                 text = f"got {count} clients, but {len(parts)} writers have {least} rows or more"
                 raise DataError("split.clients", f"{text}; give fewer clients, or fewer rows")
+            # Sorting keeps the clients in the order of their numbers in the data.
             parts = [parts[number] for number in np.sort(rng.permutation(len(parts))[:count])]
         if self.rows is not None:
             parts = [rng.permutation(rows)[: self.rows] for rows in parts]
@@ -59,7 +63,7 @@ class Writers(SizedSplit):
 
 
 def _by_style(samples: Samples, rng: np.random.Generator) -> Indices:
-    """Return all rows by their place, from 0 to 1, in their label's order of style."""
+    """Return all rows, sorted by their relative place, 0 to 1, in their label's order of style."""
     places = np.empty(samples.rows)
     start = rng.standard_normal(samples.features)
     for label in np.unique(samples.y):
@@ -79,6 +83,7 @@ def _leading(X: Features, start: Array) -> Array:
     rows -= rows.mean(axis=0)
     direction = start
     for _ in range(PASSES):
+        # The covariance matrix, of d x d numbers, is never formed.
         pulled = rows.T @ (rows @ direction)
         length = np.linalg.norm(pulled)
         if not length > 0:  # all rows are alike

@@ -1,6 +1,6 @@
 """Cells of text as values: missing ones, numbers with either decimal sign, dates.
 
-Whether "1,5" is a number and "03.04.2021" the third of April follows from the whole column.
+Only the whole column shows whether "1,5" is a number, and "03.04.2021" the third of April.
 """
 
 import re
@@ -29,11 +29,11 @@ _DATES = (
     "%Y-%m-%d %H:%M:%S.%f", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y",
     "%d %B %Y", "%Y%m%d",
 )  # fmt: skip
-"""Formats of dates, tried in this order; the first in which all cells of a column fit is taken."""
+"""Formats of dates, tried in this order; the first one that fits all cells of a column is used."""
 
 _SAMPLE = 1000  # cells that are tried first
 _DAY = 86400.0
-_MOST = 0.05  # share of cells at fault up to which a column of numbers is taken for one
+_MOST = 0.05  # share of faulty cells, at most, in a column that counts as numbers
 
 
 class Numbers(NamedTuple):
@@ -55,13 +55,13 @@ def clean(
 ) -> "pd.Series":
     """Return a column of texts without blanks around them, and with missing cells as None.
 
-    Runs of blanks within a text, hard ones among them, become one.
+    Runs of blanks within a text, including non-breaking ones, become one blank.
 
     Args:
-        column: of numbers and dates only those that stand for a missing value are changed.
-        missing: further texts that stand for a missing value, as written; a number among them
-            stands for every cell that is the same number, however it is written.
-        kept: cells that are values, as written, although `MISSING` has them.
+        column: the column. Of numbers and dates, only those that stand for a missing value change.
+        missing: further texts that stand for a missing value, as written. A number among them
+            matches every cell with the same value, however it is written.
+        kept: texts that are values, as written, although `MISSING` contains them.
     """
     marked = _numbers_among(missing)
     if column.dtype.kind in "iuf":
@@ -73,6 +73,7 @@ def clean(
         None if gone else value
         for value, gone in zip(column.tolist(), column.isna().tolist(), strict=True)
     ]
+    # Most columns have few distinct cells, and each of these is cleaned once.
     known: dict[_Cell, object] = {}
     for cell in dict.fromkeys(map(_cell, texts)):
         value = cell.value
@@ -86,7 +87,7 @@ def clean(
 
 
 class _Cell(NamedTuple):
-    """A cell, told from others: Python takes True for 1."""
+    """A cell as a key that distinguishes True from 1, which Python considers equal."""
 
     truth: bool
     value: object
@@ -121,7 +122,7 @@ def has(column: "pd.Series", marks: frozenset[str]) -> bool:
 
 
 def words_for_missing(column: "pd.Series") -> dict[str, int]:
-    """Return the words in a column that usually stand for a missing value, with their numbers."""
+    """Return the words in a column that usually stand for a missing value, with their counts."""
     if column.dtype.kind in "iufbM":
         return {}
     seen: dict[str, int] = {}
@@ -135,10 +136,10 @@ def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False
     """Return a cleaned column as numbers.
 
     Args:
-        column: the column of `clean`.
+        column: the column from `clean`.
         decimal: the decimal sign; None to find it.
-        thousands: whether a comma before exactly three digits in all cells divides thousands, as
-            where commas separate the cells; else it is the decimal sign.
+        thousands: whether a comma before exactly three digits in all cells separates thousands, as
+            in files whose cells are separated by commas; else it is the decimal sign.
     """
     n = len(column)
     if column.dtype.kind in "iufb":
@@ -155,9 +156,9 @@ def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False
 
 
 def _has_commas(given: list[str | None], *, thousands: bool) -> bool:
-    """Return whether commas divide the decimals of a column: some cell has one, none a point.
+    """Return whether commas are a column's decimal signs: some cell has one, none a point.
 
-    A number with two commas, or with a point after one, has commas between thousands.
+    In a number with two commas, or with a point after a comma, the commas separate thousands.
     """
     with_comma = [text for text in given if text is not None and "," in text]
     if not with_comma or not all(_COMMA.fullmatch(text) for text in with_comma):
@@ -181,17 +182,19 @@ def _with_comma(text: str) -> float:
 
 
 def is_number_column(found: Numbers) -> bool:
-    """Return whether a column is one of numbers, of which a few cells may be at fault."""
+    """Return whether a column consists of numbers, except for a few faulty cells."""
     filled = int((~np.isnan(found.numbers)).sum())
     return filled > 0 and int(found.wrong.sum()) <= _MOST * (filled + int(found.wrong.sum()))
 
 
 def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
-    """Return a column of dates as days since 1970, NaN where missing, and the format of the texts.
+    """Return a column of dates as days since 1970, NaN where missing, and the texts' format.
 
-    Times of day with an offset, or with Z, are those of UTC.
+    Times of day with an offset, or with Z, are converted to UTC.
 
-    Returns None if it is no column of dates.
+    Returns:
+        The days, shape (n,), and the format, empty for typed dates. None if it is no column of
+            dates.
     """
     import pandas as pd
 
@@ -201,6 +204,7 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
     if not len(known) or not all(isinstance(value, str) for value in known.head(_SAMPLE)):
         return _python_dates(column)
     for form in _DATES:
+        # The first cells refuse most formats, without the cost of reading a whole column.
         for part in (known.head(_SAMPLE), known):
             parsed = pd.to_datetime(part, format=form, errors="coerce", utc=True)
             if parsed.isna().any():
@@ -212,7 +216,7 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
 
 
 def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
-    """Return dates of Python, as workbooks and databases have them, as days."""
+    """Return Python dates, which workbooks and databases have, as days since 1970."""
     import pandas as pd
 
     known = column.dropna()

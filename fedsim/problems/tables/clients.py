@@ -1,9 +1,12 @@
-"""Which column of a table holds its clients: by its cells, with its name as a hint.
+"""Which column of a table holds its clients: found by its cells, with its name as a hint.
 
-A column of clients has few distinct values, and many rows of each. Among columns of which this is
-true, one counts that is called like a place or a device; else one whose texts are codes, such as
-H01 and H02, or name places, such as "Klinikum Nord"; or whose rows lie together, as in tables that
-were joined; or the only one of proper names.
+A column of clients has few distinct values, and many rows of each. Among several such columns, the
+one counts that is called like a place or a device. Otherwise these signs are weighed:
+
+- texts that are codes, such as H01 and H02;
+- texts that name places, such as "Klinikum Nord";
+- rows of the same text that lie together, as in tables that were joined;
+- proper names.
 """
 
 import re
@@ -24,13 +27,13 @@ WORDS = (
     "school", "schule", "ecole", "university", "store", "shop", "company", "firma", "silo",
     "region", "city", "stadt", "ville", "country", "land", "pays",
 )  # fmt: skip
-"""Words for clients, without accents, the likeliest first: of names of columns and in cells."""
+"""Words for clients in column names and cells, without accents, the most likely first."""
 
 _LONG = 6  # letters from which a word also counts as the beginning or the end of a longer one
 
-_MOST, _MOST_NAMED = 0.2, 0.5  # clients per row; the second, where the name is that of clients
+_MOST, _MOST_NAMED = 0.2, 0.5  # clients per row, at most; the second if the name is one of clients
 
-_BLOCKS, _NAMES = 3, 4  # clients from which blocks of rows, and proper names, mean something
+_BLOCKS, _NAMES = 3, 4  # clients, at least, for blocks of rows, and proper names, to be a sign
 
 _LETTERS = 3  # of a proper name, on average
 
@@ -50,7 +53,7 @@ def words_in(name: str) -> list[str]:
 
 
 def is_called(name: str, word: str) -> bool:
-    """Return whether the first or the last word of a name is a word, or a compound with it.
+    """Return whether the first or last word of a name is the given one, or a compound with it.
 
     >>> is_called("Klinikname", "klinik"), is_called("web site", "site"), is_called("sites", "site")
     (True, True, False)
@@ -65,7 +68,7 @@ def _is_compound(part: str, word: str) -> bool:
 
 
 def by_name(frame: "pd.DataFrame", apart: Sequence[str]) -> str:
-    """Return the column that is called like clients and could hold some; empty if there is none.
+    """Return the column that is named like clients and could hold them; empty if there is none.
 
     Args:
         frame: the table.
@@ -85,25 +88,25 @@ def _is_shared(column: "pd.Series", most: float) -> bool:
 
 
 def by_cells(frame: "pd.DataFrame", apart: Sequence[str]) -> tuple[list[str], str]:
-    """Return the columns whose texts are most like clients, and the sign of it.
+    """Return the columns whose texts most resemble clients, and the first sign of it.
 
     Args:
         frame: the table.
         apart: columns that do not count.
     """
-    found: dict[str, tuple[int, str]] = {}
+    scores: dict[str, tuple[int, str]] = {}
     for name in map(str, frame.columns):
         if name not in apart and _is_shared(frame[name], _MOST):
             signs = list(_signs(cells.clean(frame[name], frozenset())))
             if signs:
-                found[name] = sum(count for count, _ in signs), signs[0][1]
-    most = max((count for count, _ in found.values()), default=0)
-    best = [name for name, (count, _) in found.items() if count == most]
-    return best, found[best[0]][1] if best else ""
+                scores[name] = sum(count for count, _ in signs), signs[0][1]
+    most = max((count for count, _ in scores.values()), default=0)
+    best = [name for name, (count, _) in scores.items() if count == most]
+    return best, scores[best[0]][1] if best else ""
 
 
 def _signs(column: "pd.Series") -> Iterator[tuple[int, str]]:
-    """Yield the signs that a cleaned column holds clients: how much each counts, and its words."""
+    """Yield the signs that a cleaned column holds clients, each with its weight and wording."""
     known = column.dropna()
     texts = known.drop_duplicates().tolist()
     if not all(isinstance(text, str) for text in texts) or known.value_counts().min() < 2:
@@ -117,6 +120,7 @@ def _signs(column: "pd.Series") -> Iterator[tuple[int, str]]:
     if 2 * sum(any(is_called(text, word) for word in WORDS) for text in texts) >= len(texts):
         yield _PLACED, f"names {shown}"
     changes = int((known.to_numpy()[1:] != known.to_numpy()[:-1]).sum())
+    # With fewer changes than texts, no text comes back after another one.
     if len(texts) >= _BLOCKS and changes == len(texts) - 1:
         yield _TOGETHER, "the rows of each text lie together"
     long = sum(map(len, texts)) >= _LETTERS * len(texts)

@@ -1,7 +1,7 @@
 """The roles of the columns of a table: number, category, date, identifier, free text.
 
 A role follows from the cells alone, by fixed rules, unless the scenario gives it. All columns that
-cannot be used are found before the first is reported.
+cannot be used are reported together.
 """
 
 from collections.abc import Sequence
@@ -24,26 +24,26 @@ Role = Literal[
 ]  # fmt: skip
 
 FEATURES: frozenset[str] = frozenset({"number", "category", "date"})
-"""The roles of columns that features are made of."""
+"""The roles of columns that become features."""
 
 _CATEGORIES = 50
-"""A column of texts with at most this many distinct ones is a category."""
+"""A column with at most this many distinct texts is a category."""
 
 _SHARE, MOST = 0.1, 500
-"""With more, it is one up to this number, and if a text stands in at least ten rows on average."""
+"""A column with more texts, up to `MOST`, is a category if each has ten rows or more on average."""
 
 ROWS = 20
-"""The least rows of a table in which distinct cells mean something."""
+"""The least number of rows from which distinct cells allow a conclusion."""
 
-_WORDS = 3.0  # words of a cell on average from which a column is free text
+_WORDS = 3.0  # words per cell, on average, above which texts are free text
 _UNIQUE = 0.95  # share of distinct cells from which texts identify rows
-_MARKS = 3  # texts among numbers up to which they may stand for missing values
+_MARKS = 3  # distinct texts among numbers, at most, that may stand for missing values
 _SHOWN = 30  # characters of a cell in a message
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column, and what it was taken for.
+    """A column, and its role.
 
     Attributes:
         name: the name of the column.
@@ -51,10 +51,10 @@ class TableColumn:
         role: what it is used for.
         missing: the number of missing cells.
         reason: why it has this role, or cannot be used; may be empty.
-        numbers: of the cells, shape (n,), NaN where missing; of a category the number of
-            its text in `texts`. None unless features are made of it.
+        numbers: of the cells, shape (n,), NaN where missing; in a category, the position of each
+            cell's text in `texts`. None if it becomes no feature.
         texts: the distinct texts of a category, ascending.
-        marks: of a column of numbers, the few texts among them, which may stand for missing values.
+        marks: the few texts among the numbers of a column, which may stand for missing values.
     """
 
     name: str
@@ -68,7 +68,7 @@ class TableColumn:
 
     @property
     def faulty(self) -> bool:
-        """Whether it can be no feature, and has to be left out or given another role."""
+        """Whether it cannot become a feature, and must be left out or given another role."""
         return self.role in {"identifier", "text"} and self.type != "number"
 
 
@@ -99,7 +99,7 @@ def column_of(
     if (date := cells.dates(column)) is not None:
         return _date(column, found=date)
     texts = _texts(column)
-    # Numbers with a mark for missing ones: the mark is named, since giving it is what helps.
+    # Numbers with a mark for missing ones are reported as such: giving the mark is the remedy.
     return _number(column, parsed) if texts.faulty and _has_marks(column, parsed) else texts
 
 
@@ -132,7 +132,7 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
 
 
 def _counts_rows(name: str, known: NDArray[np.float64], missing: int) -> bool:
-    """Return whether whole numbers identify rows: all differ, consecutive or by the name."""
+    """Return whether whole numbers identify rows: all differ, and are consecutive or named so."""
     if missing or len(known) < ROWS or not np.array_equal(known, np.rint(known)):
         return False
     if len(np.unique(known)) < len(known):
@@ -193,7 +193,7 @@ def _category(column: "pd.Series", reason: str = "") -> TableColumn:
 
 
 def number_texts(column: "pd.Series") -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return the number of each cell's text, NaN where missing, and the texts, ascending.
+    """Return the index of each cell's text, NaN where missing, and the texts, ascending.
 
     Numbers are ordered as numbers, and everything else as texts.
     """
@@ -227,10 +227,10 @@ def _order(text: str) -> tuple[int, float, str]:
 
 
 def check_usable(columns: Sequence[TableColumn], where: str, key: str = "data") -> None:
-    """Check that features can be made of all columns that are not left out.
+    """Check that all columns that are not left out can become features.
 
     Raises:
-        DataError: with every column that cannot be used, its reason, and the line to write.
+        DataError: some cannot; the text names each with the reason, and the line to write.
     """
     faulty = [column for column in columns if column.faulty]
     if not faulty:
@@ -258,11 +258,11 @@ def quote(name: str) -> str:
 
 
 def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> int:
-    """Return the index, from 0, of a column given by name or number, from 1.
+    """Return the index, from 0, of a column given by its name, or by its number from 1.
 
     Raises:
-        DataError: there is no such column; the nearest name is suggested. Or a number is the name
-            of one column, and counts another.
+        DataError: there is no such column, for which the nearest name is suggested; or a number is
+            the name of one column and the position of another.
     """
     names = [str(name) for name in frame.columns]
     counted = wanted - 1 if isinstance(wanted, int) and 1 <= wanted <= len(names) else None

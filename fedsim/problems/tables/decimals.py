@@ -1,7 +1,8 @@
-"""The decimal sign of a table: one for the whole table, since one column settles it for others.
+"""The decimal sign of a whole table, since one clear column settles it for all others.
 
-"1.188" is a little more than one, or German for a thousand. A cell such as "0,09" in any column
-says which; where none does, the reading is noted.
+"1.188" is a little more than one, or, in German notation, more than a thousand. A cell such as
+"0,09" in any column shows which is meant. If there is no such cell, a note says how the cells were
+read.
 """
 
 import re
@@ -13,7 +14,7 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
     import pandas as pd
 
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
-"""One group of three digits after a sign: a decimal, or thousands."""
+"""Three digits after a single point or comma, which may be a decimal sign or separate thousands."""
 
 _POINT = re.compile(
     r"[+-]?(?:(?:\d*\.\d+|\d+\.)(?:e[+-]?\d+)?|\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,})",
@@ -27,11 +28,12 @@ _MOST = 0.5  # share of the texts of a column that may be none of these
 
 
 class Seen(NamedTuple):
-    """What the texts of a column say of the decimal sign.
+    """Texts of a column that show its decimal sign.
 
     Attributes:
-        point, comma: a text that has the one or the other; empty if there is none.
-        either: one that may have a decimal sign or divide thousands; empty likewise.
+        point: a text with a decimal point; empty if there is none.
+        comma: a text with a decimal comma; empty if there is none.
+        either: a text whose point or comma may also separate thousands; empty if there is none.
     """
 
     point: str
@@ -43,7 +45,7 @@ class Decimal(NamedTuple):
     """The decimal sign of a table.
 
     Attributes:
-        sign: None where each column decides by itself.
+        sign: None if each column decides separately.
         notes: which cells could be read otherwise; a sentence for each column.
     """
 
@@ -55,8 +57,8 @@ def find_decimal(frame: "pd.DataFrame", given: str | None, *, thousands: bool = 
     """Return the decimal sign of a table of cleaned cells.
 
     Args:
-        frame: the table; its columns of numbers say nothing.
-        given: the sign that the scenario gives; then nothing is looked for.
+        frame: the table; columns that already are numbers do not count.
+        given: the sign that the scenario gives, which is then returned.
         thousands: see `cells.numbers`.
     """
     if given is not None:
@@ -81,7 +83,7 @@ def find_decimal(frame: "pd.DataFrame", given: str | None, *, thousands: bool = 
 
 
 def _look(column: "pd.Series") -> Seen | None:
-    """Return what the texts of a column say; None if few of them are numbers."""
+    """Return the texts of a column that show its decimal sign; None if few texts are numbers."""
     if column.dtype.kind in "iufbM":
         return None
     texts = [text for text in dict.fromkeys(column.tolist()) if isinstance(text, str)]

@@ -1,10 +1,14 @@
-"""Features of raw columns, by scikit-learn's transformers: imputed, scaled, one-hot.
+"""Features from raw columns, by scikit-learn's transformers: imputed, scaled, one-hot.
 
-What is fitted: the median of a column of numbers or dates and its scale, the most frequent text of
-a category, and which texts are rare. It is fitted on the training rows of all clients together, or
-of each client by itself. Which texts a category has is never fitted: it is part of the table's
-form, which all clients know, as they know its columns; which of these are rare is counted over all
-clients in either case, since the features of all have to be the same.
+Three things are fitted, on the training rows of all clients together or of each separately:
+
+- the median and the scale of a column of numbers or dates;
+- the most frequent text of a category;
+- which texts are rare.
+
+The set of a category's texts is never fitted: like the columns, it is part of the table's form,
+which all clients know. Rare texts are always counted over all clients, since all clients must have
+the same features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,20 +42,20 @@ class FeatureRecipe:
 
     @property
     def numbers(self) -> list[int]:
-        """The places of numbers and dates."""
+        """The positions of numbers and dates."""
         return [place for place, each in enumerate(self.features) if each.role != "category"]
 
     @property
     def categories(self) -> list[int]:
-        """The places of categories."""
+        """The positions of categories."""
         return [place for place, each in enumerate(self.features) if each.role == "category"]
 
     @property
     def statistics(self) -> int:
-        """How many numbers a client's share of the fit over all clients is, at least.
+        """The least number of values that a client sends for a fit over all clients.
 
-        For each column of numbers: a location to impute by, and two numbers of the scale; for each
-        category the count of every text.
+        A column of numbers takes a location to impute by, and two values for the scale. A category
+        takes the count of every text.
         """
         each = 1 if self.scale == "none" else 3
         texts = sum(len(self.features[place].texts) for place in self.categories)
@@ -59,7 +63,7 @@ class FeatureRecipe:
 
 
 def fit_all(X: Array, recipe: FeatureRecipe) -> Transform:
-    """Return the function that makes features of raw rows, fitted on the rows (n, raw columns).
+    """Return the function that turns raw rows into features, fitted on rows (n, raw columns).
 
     Numbers and dates come first, in their order, then the texts of each category.
     """
@@ -71,7 +75,7 @@ def fit_all(X: Array, recipe: FeatureRecipe) -> Transform:
 def fit_clients(
     X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecipe, names: Sequence[str]
 ) -> tuple[list[Transform], Transform]:
-    """Return one such function for each client, fitted on its own rows, and one for rare texts.
+    """Return such a function for each client, fitted on its own rows.
 
     Args:
         X: raw rows of all clients, shape (n, raw columns).
@@ -80,7 +84,7 @@ def fit_clients(
         names: the names of the clients, for errors; may be empty.
 
     Returns:
-        The functions of the clients, and the last step of all of them, which encodes categories.
+        The functions of the clients, and their common last step, which encodes categories.
 
     Raises:
         DataError: a client has no value at all in a column; all such columns are named.
@@ -93,17 +97,17 @@ def fit_clients(
 
 
 def fit_alone(X: Array, recipe: FeatureRecipe, encode: Transform) -> Transform:
-    """Return the function for a client that was not trained on: fitted on its own rows."""
+    """Return the function for a client outside training, fitted on its own rows."""
     return _Both(_fit_fill(X, recipe), encode)
 
 
 def check_filled(
     X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecipe, names: Sequence[str]
 ) -> None:
-    """Check that each client has a value in each column, by which its gaps can be filled.
+    """Check that each client has a value in each column, from which its gaps can be filled.
 
     Raises:
-        DataError: one has none; every column at fault is named, with its first client.
+        DataError: a client has none; all such columns are named, with their first client.
     """
     faulty: dict[str, str] = {}
     for client, own in enumerate(rows):
@@ -129,7 +133,7 @@ class _Both:
 
 
 def _fit_fill(X: Array, recipe: FeatureRecipe) -> Transform:
-    """Return the step that fills gaps and scales numbers, fitted; columns keep their number.
+    """Return the fitted step that fills gaps and scales numbers; the number of columns stays.
 
     Numbers and dates come first, then the numbers of texts.
     """
@@ -153,7 +157,7 @@ def _fit_fill(X: Array, recipe: FeatureRecipe) -> Transform:
 
 
 def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
-    """Return the step that makes one feature of each text that is not rare, fitted."""
+    """Return the fitted step that makes a feature of each text that is not rare."""
     from sklearn.compose import ColumnTransformer  # takes most of a second
     from sklearn.preprocessing import OneHotEncoder
 
@@ -163,6 +167,7 @@ def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
     texts = [np.arange(float(len(recipe.features[place].texts))) for place in recipe.categories]
     encoder = OneHotEncoder(
         categories=texts,
+        # The feature of a second text would only be 1 minus that of the first.
         drop="if_binary",
         min_frequency=recipe.rare or None,
         handle_unknown="infrequent_if_exist" if recipe.rare else "error",

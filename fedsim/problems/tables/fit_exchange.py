@@ -1,7 +1,8 @@
 """The messages by which a server fits preprocessing to the rows of all clients, as bytes.
 
-Clients send counts and sums, never rows; but for the exact median of a column with gaps they send
-its distinct values with their counts. Everything is little-endian: counts in 4 bytes, values in 8.
+Clients send counts and sums, never rows. For the exact median of a column with gaps, however, they
+send its distinct values with their counts. Everything is little-endian: counts in 4 bytes, values
+in 8.
 """
 
 from collections.abc import Sequence
@@ -44,12 +45,13 @@ class FitExchange:
 
 @dataclass(frozen=True)
 class TableFit:
-    """What a server has fitted to the statistics of all clients.
+    """The fit of a server to the statistics of all clients.
 
     Attributes:
-        medians: the medians of each column of numbers or dates; NaN where nothing is missing.
-        origin, unit: subtracted and divided by, after gaps are filled; empty without a scale.
-        counts: of each category the count of every text, gaps filled by the most frequent one.
+        medians: the medians of each column of numbers or dates; NaN if nothing is missing.
+        origin: subtracted after gaps are filled; empty without a scale.
+        unit: the divisor after that; empty without a scale.
+        counts: for each category, the count of every text; gaps count as the most frequent text.
     """
 
     medians: Array
@@ -59,10 +61,10 @@ class TableFit:
 
 
 def exchange_of(X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecipe) -> FitExchange:
-    """Return the messages that fit raw rows, shape (n, raw columns), dealt out to clients.
+    """Return the messages that fit preprocessing to the raw rows of clients.
 
     Args:
-        X: NaN where a cell is missing.
+        X: raw rows of all clients, shape (n, raw columns), NaN where a cell is missing.
         rows: the indices of each client's rows.
         recipe: how features are made.
     """
@@ -108,6 +110,7 @@ def merge_fit(steps: Sequence[FitStep], recipe: FeatureRecipe) -> TableFit:
         known = counts[:, :1] - missing
         total = np.nansum(first * known, axis=0) + gone * filled
         origin = total / rows
+        # The sum of squares around the common mean: within the clients, plus between their means.
         squares = second + known * (first - origin) ** 2
         unit = np.sqrt((np.nansum(squares, axis=0) + gone * (filled - origin) ** 2) / rows)
     texts: list[NDArray[np.int64]] = []
@@ -115,6 +118,7 @@ def merge_fit(steps: Sequence[FitStep], recipe: FeatureRecipe) -> TableFit:
     for place in recipe.categories:
         end = begin + len(recipe.features[place].texts)
         each = counts[:, begin:end].sum(axis=0)
+        # Gaps are filled with the most frequent text.
         each[each.argmax()] += rows - each.sum()
         texts.append(each)
         begin = end
@@ -182,6 +186,6 @@ def _read_values(reply: bytes) -> list[Array]:
 
 
 def _median(parts: Sequence[Array]) -> float:
-    """Return the median of all clients' values; 0 without any, as the imputer has it."""
+    """Return the median of all clients' values; 0 if there are none, like the imputer."""
     values = np.concatenate(parts)
     return float(np.median(values)) if len(values) else 0.0

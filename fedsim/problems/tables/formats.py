@@ -1,8 +1,8 @@
-"""Files of tables as data frames: the format, encoding, separator and compression are found.
+"""Files of tables as data frames: format, encoding, separator and compression are detected.
 
-Text is read as text, cell by cell, and turned into numbers afterwards (`tables.cells`), since
-whether "1,5" is a number follows from a whole column. Every finding is reported as a sentence, and
-each rule is fixed: the same bytes give the same table on every machine.
+Text is read as text, cell by cell, and turned into numbers afterwards (`tables.cells`), since only
+a whole column shows whether "1,5" is a number. Every detection is reported as a sentence. All rules
+are fixed, so that the same bytes give the same table on every machine.
 """
 
 import csv
@@ -33,15 +33,15 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
     import pandas as pd
 
 TIMES = 40
-"""The bytes of memory that a byte of text takes: as cells of text, and as numbers."""
+"""Bytes of memory per byte of text: as cells of text, and as numbers."""
 
-_WIDE = 5  # the same of a table of Arrow: as it is read, in the frame, as numbers, as features
+_WIDE = 5  # the same for an Arrow table: as it is read, in the frame, as numbers, as features
 _NUMBER = 8  # bytes
 _SEPARATORS = ",;\t|"
-_LINES = 200  # looked at to find the separator
-_ROWS = 1000  # that a first line is compared with
+_LINES = 200  # lines in which the separator is looked for
+_ROWS = 1000  # rows that the first line is compared with
 _BEFORE = 10  # lines of another form before a table, at most
-_ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
+_ALIKE = 0.9  # share of the lines after them with the usual number of cells, at least
 _SHOWN = 30  # characters of a line in a message
 _REASON = 200  # characters of a library's message, which may quote a whole line
 _NUMBERED = ", no line of names: columns are numbered from 1"
@@ -56,13 +56,13 @@ SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", 
 
 
 class Reading(NamedTuple):
-    """What a user may fix of how text is read; what is None is found.
+    """What a user has fixed about reading text; None is detected.
 
     Attributes:
         separator: between two cells.
         encoding: the encoding of the characters, by Python's name.
-        header: whether the first line names the columns; of a workbook it does if None.
-        sheet: the sheet of a workbook: its name; the first if None.
+        header: whether the first line names the columns.
+        sheet: the name of a workbook's sheet; None for the first.
     """
 
     separator: str | None = None
@@ -76,9 +76,9 @@ class Found(NamedTuple):
 
     Attributes:
         frame: its cells; those of text files are texts, or missing.
-        words: what was found about the file, as a clause.
+        words: what was detected about the file, as a clause.
         separator: the separator of a text file; empty for others.
-        typed: whether it knows its gaps, so that "NA" in it is a text.
+        typed: whether the format marks missing cells itself, so that "NA" is a text.
     """
 
     frame: "pd.DataFrame"
@@ -99,6 +99,7 @@ def read_table(path: Path, wanted: Reading) -> Found:
     content = read_bytes(path, times=1)
     packed = next((name for magic, name in _COMPRESSED.items() if content.startswith(magic)), "")
     content = decompress(content, path)
+    # A workbook of Excel is a zip archive, too.
     if content.startswith(_ZIP) and not _is_workbook(content):
         content, packed = _unzip(content, path), "zip"
     table = _parse(content, path, wanted)
@@ -151,8 +152,9 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
 def _decode(content: bytes, path: Path, encoding: str | None) -> tuple[str, str]:
     """Return text and the name of its encoding.
 
-    Without a byte order mark it is UTF-16 where every other byte of the beginning is zero, UTF-8
-    where it is valid, and else Windows' Latin-1, in which any other byte has a meaning.
+    Without a byte order mark, it is UTF-16 if every other byte at the beginning is zero, and UTF-8
+    if it is valid as such. Everything else is Windows' Latin-1 (cp1252), in which nearly every byte
+    is a character.
     """
     named = encoding or next((name for bom, name in _BOMS.items() if content.startswith(bom)), None)
     if named is None and b"\0" in content[:200]:
@@ -177,10 +179,10 @@ def _is_binary(content: bytes) -> bool:
 
 
 def find_separator(text: str) -> str:
-    r"""Return the separator that divides most lines into the same number of cells, above one.
+    r"""Return the separator that divides most lines into the same number of cells, at least two.
 
-    Of several that do, the one with the most cells. It is a blank, of which several may follow each
-    other, only where none of the others divides any line, and where blanks divide nearly all alike.
+    Of several such separators, it is the one with the most cells. It is a blank, which may be
+    repeated, only if no other separator divides any line, and blanks divide nearly all lines alike.
 
     >>> find_separator("a;b\n1,5;2,25\n3;4,5\n"), find_separator("only\n1\n")
     (';', ',')
@@ -209,11 +211,12 @@ def _rows(lines: Iterable[str], separator: str) -> "Reader":
 
 
 def lines_before(text: str, separator: str) -> list[str]:
-    r"""Return the lines at the top of a text that have fewer cells than its table has.
+    r"""Return the lines at the top of a text that have fewer cells than its table.
 
-    These are titles, or counts such as scikit-learn writes before its tables. Up to ten are passed
-    over, if at least nine of ten of the lines after them have one number of cells. A single line
-    that lacks one cell is R's line of names, which has none for the rows' own; it is no such line.
+    These are titles, or counts such as scikit-learn writes before its tables. Up to ten are
+    skipped, if at least nine of ten of the lines after them have the same number of cells. A single
+    line that lacks one cell is not skipped: it is R's line of names, which has none for the column
+    of row names.
 
     >>> lines_before("Export of 3 May\n\na;b;c\n1;2;3\n4;5;6\n", ";")
     ['Export of 3 May', '']
@@ -235,9 +238,9 @@ def lines_before(text: str, separator: str) -> list[str]:
 
 
 def _counts_the_table(frame: "pd.DataFrame") -> bool:
-    """Return whether the first line says how many rows and features follow, as scikit-learn's do.
+    """Return whether the first line gives the numbers of rows and features that follow.
 
-    Such a line stands before its iris, wine and breast cancer.
+    scikit-learn's tables iris, wine and breast cancer begin with such a line.
     """
     rows, width = frame.shape
     return width > 1 and [str(cell) for cell in frame.iloc[0, :2]] == [
@@ -247,7 +250,7 @@ def _counts_the_table(frame: "pd.DataFrame") -> bool:
 
 
 def _is_row_of_data(frame: "pd.DataFrame") -> bool:
-    """Return whether a table's first row holds numbers alone, other than the columns' own."""
+    """Return whether a table's first row holds only numbers, other than the columns' numbers."""
     row = [cells.clean(frame.iloc[:1, place], frozenset()) for place in range(frame.shape[1])]
     if any(cell.isna().any() or cells.numbers(cell, None).wrong.any() for cell in row):
         return False
@@ -258,7 +261,7 @@ def _is_row_of_data(frame: "pd.DataFrame") -> bool:
 def _goes_on(frame: "pd.DataFrame") -> bool:
     """Return whether a table's first row is like those after it.
 
-    It has a number wherever these have numbers, and otherwise texts that they have, too.
+    It then has a number wherever they have numbers, and elsewhere texts that they have, too.
     """
     rest, numbers = frame.iloc[1 : 1 + _ROWS], 0
     for place in range(frame.shape[1]):
@@ -303,7 +306,7 @@ def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataF
 def _name_columns(frame: "pd.DataFrame", *, header: bool | None) -> "tuple[pd.DataFrame, str]":
     """Return a table with the names of its columns: its first row, or numbers from 1.
 
-    With it comes a clause for when the first row was found to be no names.
+    Also return a clause, which is empty unless the first row was found to hold no names.
 
     Args:
         frame: without names.
@@ -335,10 +338,10 @@ def check_names(frame: "pd.DataFrame", where: str, key: str = "data.path") -> No
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON whose names are all different.
+    """Return a JSON object whose names are all different.
 
     Raises:
-        ValueError: one is there twice.
+        ValueError: a name occurs twice.
     """
     row = dict(pairs)
     if len(row) < len(pairs):
@@ -370,7 +373,7 @@ def _json_lines(text: str, path: Path) -> "pd.DataFrame":
             yield row
 
     read = list(rows())
-    # A column that one line has is one of all lines.
+    # A column that occurs in one line is a column of all lines.
     names = set().union(*read)
     what = f"{path}: its {len(read)} rows of {len(names)} columns"
     check_budget("data.path", what, _WIDE * _NUMBER * len(read) * len(names))
@@ -396,6 +399,7 @@ def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.path", f"{path} is damaged {kind.title()}: {reason}") from error
+    # pandas writes an index without a name as a column of such a name.
     return frame.loc[:, [not _INDEX.fullmatch(str(name)) for name in frame.columns]]
 
 
@@ -452,7 +456,7 @@ def _unzip(content: bytes, path: Path) -> bytes:
 
 
 def format_of(path: Path) -> str:
-    """Return what a file is that was named as CSV but is not; empty where it may be.
+    """Return the actual format of a file that was named as CSV; empty if it may be CSV.
 
     Args:
         path: a file that exists.

@@ -1,4 +1,4 @@
-"""What a table shows by itself: which columns hold labels and clients, and which are left out."""
+"""Guesses from a table alone: which columns hold labels and clients, and which are left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,23 +29,24 @@ _LABELS = (
     "target", "label", "outcome", "class", "diagnosis", "y", "response", "result", "survived",
     "status", "species", "quality",
 )  # fmt: skip
-"""Names of columns, or their last words, that hold labels, the likeliest first."""
+"""Names of label columns, or the first or last words of such names, the most likely first."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A table, and what its columns were taken for.
+    """A table, and the guessed roles of its columns.
 
     Attributes:
         found: the table.
         columns: all columns with their roles.
-        label, client: the columns taken for labels and clients; no client if empty.
-        why: why the label is taken for it; empty if it was given.
-        why_client: the same of the clients.
-        doubtful: columns of which any could hold clients, so that none is taken for it.
-        marks: texts among numbers that are taken for missing values, with their columns.
-        drop: columns that are left out: those that were given, and those of which no feature
-            can be made.
+        label: the column taken for labels.
+        client: the column taken for clients; empty if there is none.
+        why: why this column is taken for labels; empty if it was given.
+        why_client: why this column is taken for clients; empty if it was given.
+        doubtful: several columns that could hold clients, so that none of them is used.
+        marks: texts among numbers that count as missing values, by column.
+        drop: columns that are left out: those that were given, and those that cannot become a
+            feature.
         duplicates: whether rows repeat.
         samples: the rows.
         header: whether the first line names the columns, if that was given.
@@ -90,10 +91,10 @@ def guess(
         label: the column of labels, if given.
         client: the column of clients, if given.
         drop: columns that are left out in any case.
-        header: whether the first line names the columns; found if None.
+        header: whether the first line names the columns; None to find out.
 
     Raises:
-        DataError: it cannot be read, has no column that could hold labels, or none of a name
+        DataError: the table cannot be read, has no column that could hold labels, or lacks a column
             that is given.
     """
     table = read_table(path, Reading(header=header))
@@ -114,6 +115,7 @@ def guess(
                     typed=table.typed)  # fmt: skip
     every = columns_of(frame, wanted, str(path)).found
     marks = _marks(every)
+    # In a second reading, the marks found by the first are missing values.
     if marks:
         wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
         every = columns_of(frame, wanted, str(path)).found
@@ -138,7 +140,7 @@ def _marks(every: Sequence[TableColumn]) -> dict[str, tuple[str, ...]]:
 
 
 def _find(names: list[str], client: str) -> str:
-    """Return the column whose name is the likeliest of labels; empty if there is none."""
+    """Return the column whose name fits labels best; empty if there is none."""
     for word in _LABELS:
         for name in names:
             parts = name.lower().replace("-", "_").replace(" ", "_").split("_")

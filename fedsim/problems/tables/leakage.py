@@ -1,6 +1,7 @@
-"""Columns that give the label away: by their values, or by where they have none.
+"""Columns that give the label away: by their values, or by their gaps.
 
-A study with such a column says nothing of how well labels can be predicted, so each is named.
+A study with such a column says nothing about how well labels can be predicted. So each of them is
+named.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.problems.tables.columns import ROWS, TableColumn, quote
 
-_APART = 0.9  # difference of the shares of gaps of two classes from which gaps tell them apart
+_APART = 0.9  # difference of two classes' shares of gaps from which gaps tell them apart
 _CHANCE = 1e-6  # probability of a pattern by chance below which it is named
 
 
@@ -19,15 +20,15 @@ def leaking_values(
 ) -> list[str]:
     """Return a sentence for each feature that determines the label.
 
-    That is a category of which every text has one label, a number that equals the label or a
-    multiple of it, or one by whose threshold two classes are separated without an error.
+    That is a category whose texts each have one label, a number that is a linear function of the
+    label, or a number with a threshold that separates two classes without an error.
 
     Args:
-        columns: with values.
+        columns: the columns, with values.
         labels: a number for each row, shape (n,).
         kinds: the number of classes; 0 if labels are amounts.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     for column in columns:
         if column.numbers is None:
             continue
@@ -37,6 +38,7 @@ def leaking_values(
             continue
         if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
             _, places = np.unique(values, return_inverse=True)
+            # Pairs of a value and a label are counted as complex numbers.
             counted = len(np.unique(places + 1j * y_there))
             determined = counted == places.max() + 1 and len(values) >= 5 * counted
         elif kinds == 2:
@@ -48,11 +50,11 @@ def leaking_values(
             both = ((values - values.mean()) * (y_there - y_there.mean())).mean()
             determined = bool(kinds == 0 and spread > 0 and abs(both) / spread > 1 - 1e-9)
         if determined:
-            found.append(
+            sentences.append(
                 f"leakage: the column {column.name!r} determines the label; if it is known only"
                 f" with the label, leave it out with `drop: [{quote(column.name)}]`"
             )
-    return found
+    return sentences
 
 
 def leaking_gaps(
@@ -61,12 +63,12 @@ def leaking_gaps(
     """Yield a sentence for each feature whose gaps, or whose values, belong to one class.
 
     That is a column that is filled in nearly all rows of one class and in nearly none of another,
-    or one that is filled in rows of one class alone, more of them than by chance.
+    or a column that is filled only in rows of one class, more of them than by chance.
 
     Args:
-        columns: with values, NaN where missing.
+        columns: the columns, with values, NaN where missing.
         labels: a number for each row, shape (n,).
-        kinds: the number of classes; 0 if labels are amounts, of which nothing is said.
+        kinds: the number of classes; 0 if labels are amounts, for which nothing is yielded.
     """
     classes, places = np.unique(labels, return_inverse=True)
     if kinds == 0 or len(classes) < 2:
@@ -82,6 +84,7 @@ def leaking_gaps(
         shares = filled / sizes
         only = int(np.argmax(filled))
         one_class = filled[only] == filled.sum()
+        # This is the probability that rows with a value are all of this class by chance.
         if one_class and (sizes[only] / len(labels)) ** filled.sum() < _CHANCE:
             seen = "has values in rows of one class alone"
         elif shares.max() - shares.min() >= _APART:

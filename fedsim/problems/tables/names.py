@@ -24,18 +24,18 @@ def fold(name: str) -> str:
 def near_duplicates(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return pairs of distinct names that may mean the same client.
 
-    Pairs are equal but for case, accents and punctuation, or differ in a few letters. Names that
-    differ in their digits, or in a last word of one letter ("ward A"), are different. Compared are
-    neighbours in the order of folded names, and of these read backwards: the effort grows as
-    n log n.
+    The names of a pair are equal except for case, accents and punctuation, or differ in a few
+    letters. Names that differ in their digits, or in a last word of one letter ("ward A"), are
+    different. Only neighbours in the order of folded names, and of folded names read backwards, are
+    compared, so that the effort grows as n log n.
     """
     folded = {name: fold(name) for name in names}
-    found: dict[frozenset[str], tuple[str, str]] = {}
+    pairs: dict[frozenset[str], tuple[str, str]] = {}
     for key in (lambda name: (folded[name], name), lambda name: (folded[name][::-1], name)):
         for one, other in pairwise(sorted(folded, key=key)):
             if _is_near(one, other, folded):
-                found[frozenset((one, other))] = (min(one, other), max(one, other))
-    return sorted(found.values())
+                pairs[frozenset((one, other))] = (min(one, other), max(one, other))
+    return sorted(pairs.values())
 
 
 def _is_near(one: str, other: str, folded: Mapping[str, str]) -> bool:
@@ -51,7 +51,7 @@ def _is_near(one: str, other: str, folded: Mapping[str, str]) -> bool:
 
 
 def duplicate_notes(names: Sequence[str], column: str) -> Iterator[str]:
-    """Yield a note on names that may mean the same client; all pairs are listed, up to ten."""
+    """Yield a note on names that may mean the same client; it lists up to ten pairs."""
     pairs = near_duplicates(names)
     if not pairs:
         return

@@ -1,4 +1,4 @@
-"""Tables of databases, OpenML and Hugging Face's hub, by their libraries."""
+"""Tables from databases, OpenML and Hugging Face's hub, through their libraries."""
 
 import re
 import sqlite3
@@ -20,14 +20,14 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
 
 _REASON = 200  # characters of a library's message
 _CELL = 60
-"""The bytes of memory that a cell takes at least, as an object of Python and as a number; those of
-a text's characters are added."""
+"""Bytes of memory per cell, at least, as a Python object and as a number. The characters of a text
+are added."""
 
-_LONGEST = 10**9  # the bytes of a text that SQLite takes at most by itself
+_LONGEST = 10**9  # the bytes of a text that SQLite accepts by default, at most
 
 _SQLITE = re.compile(r"sqlite(\+pysqlite)?:///")
-"""The beginning of SQLAlchemy's addresses of SQLite's files. They are opened without SQLAlchemy,
-which creates a file that is not there, and begins no transaction before `WITH ... DELETE`."""
+"""The beginning of SQLAlchemy's addresses of SQLite files. These are opened without SQLAlchemy,
+which creates a missing file, and begins no transaction before `WITH ... DELETE`."""
 
 _READ_ONLY: Mapping[str, Sequence[str]] = {
     "postgresql": ("SET TRANSACTION READ ONLY",),
@@ -35,17 +35,17 @@ _READ_ONLY: Mapping[str, Sequence[str]] = {
     "mariadb": ("SET SESSION TRANSACTION READ ONLY", "START TRANSACTION READ ONLY"),
     "oracle": ("SET TRANSACTION READ ONLY",),
 }
-"""What makes a transaction refuse to write, by the dialect of SQLAlchemy."""
+"""The statements that make a transaction refuse to write, by SQLAlchemy's dialect."""
 
 _TO_A_FILE = re.compile(r"\binto\b.*?\b(outfile|dumpfile)\b", re.IGNORECASE | re.DOTALL)
-"""What writes a file of MySQL's server, in a transaction that only reads, too."""
+"""A query by which MySQL's server writes a file, which a read-only transaction does not prevent."""
 
 
 def query_table(address: str, query: str, folder: Path) -> Found:
-    """Return the rows that a query finds; the database refuses to be written by it.
+    """Return the rows that a query finds, without any way for it to write to the database.
 
     Raises:
-        DataError: the database cannot be reached or refuses, it might be written, or the rows
+        DataError: the database cannot be reached or refuses, the query might write, or the rows
             exceed the memory budget.
     """
     beginning = _SQLITE.match(address)
@@ -68,7 +68,7 @@ def query_table(address: str, query: str, folder: Path) -> Found:
 
 
 def _check_reads(dialect: str, options: Mapping[str, object], query: str) -> None:
-    """Check that a transaction of this dialect can refuse what this query might write.
+    """Check that a transaction of this dialect can prevent this query from writing.
 
     Raises:
         DataError: there is no such transaction, or the query might leave it.
@@ -90,7 +90,7 @@ def _check_reads(dialect: str, options: Mapping[str, object], query: str) -> Non
 
 
 def _fetch_reading(connection: "Connection", query: str, where: str) -> "pd.DataFrame":
-    """Return the rows of a query within a transaction that only reads, and is rolled back."""
+    """Return the rows of a query, in a read-only transaction that is rolled back."""
     import sqlalchemy
 
     transaction = connection.begin()
@@ -114,6 +114,7 @@ def _query_sqlite(path: Path, query: str) -> Found:
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA query_only = ON")
+            # A query can build a single text that exceeds the memory budget.
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit("data.query"), _LONGEST))
             result = connection.execute(query)
             names = [column[0] for column in result.description or ()]
@@ -140,7 +141,7 @@ def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":
 
 
 def openml_table(name: str, version: int) -> Found:
-    """Return a data set of OpenML, from the cache where it is there.
+    """Return a data set of OpenML, from the cache if it is there.
 
     Raises:
         DataError: OpenML has none of this name and version, or cannot be reached.
@@ -157,7 +158,7 @@ def openml_table(name: str, version: int) -> Found:
 
 
 def hub_table(name: str, part: str, revision: str | None) -> Found:
-    """Return a table of Hugging Face's hub, from the cache where it is there.
+    """Return a table of Hugging Face's hub, from the cache if it is there.
 
     Raises:
         DataError: the hub has no such table, or cannot be reached.
@@ -176,7 +177,7 @@ def hub_table(name: str, part: str, revision: str | None) -> Found:
 
 
 def _without_categories(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a frame whose categories are texts."""
+    """Return a frame with its columns of categories as texts."""
     for name in frame.columns:
         if str(frame[name].dtype) == "category":
             frame[name] = frame[name].astype(object)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
     import pandas as pd
 
 _CLASSES = 20
-"""Whole numbers with at most this many distinct ones are classes for the search for leakage."""
+"""Labels with at most this many distinct whole numbers are classes in the search for leakage."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,10 @@ class Wanted:
     """What a scenario says about the columns of a table.
 
     Attributes:
-        label, client: the columns, by name or number.
+        label: the column of labels, by name or number.
+        client: the column of clients, by name or number.
         drop: columns that are left out.
-        roles: the roles of columns where they are given, by name.
+        roles: the roles that the scenario gives to columns, by name.
         decimal: the decimal sign; None to find it.
         marks: further texts that stand for a missing value.
         complete: whether rows with a missing cell are left out.
@@ -38,9 +39,9 @@ class Wanted:
         positive: the text of the label that becomes +1.
         rename: other names for clients, by name.
         classes: the numbers of the label's texts; empty to number them in ascending order.
-        thousands: whether commas may divide thousands (`cells.numbers`).
+        thousands: whether commas may separate thousands (`cells.numbers`).
         kept: texts that are values, although such texts usually stand for a missing value.
-        typed: whether the table knows its gaps, so that every text of it is a value.
+        typed: whether the table marks missing cells itself, so that each of its texts is a value.
     """
 
     label: str | int
@@ -64,9 +65,9 @@ class Columns(NamedTuple):
 
     Attributes:
         frame: the cells, cleaned.
-        found: every column with its role, also those that cannot be used.
-        decimal: the decimal sign; None where each column has its own.
-        notes: how cells were read that could be read otherwise.
+        found: all columns with their roles, including those that cannot be used.
+        decimal: the decimal sign; None if each column has its own.
+        notes: on cells that could be read otherwise.
     """
 
     frame: "pd.DataFrame"
@@ -76,10 +77,11 @@ class Columns(NamedTuple):
 
 
 def columns_of(frame: "pd.DataFrame", wanted: Wanted, where: str) -> Columns:
-    """Return the cleaned frame and every column with its role, also those that cannot be used.
+    """Return the cleaned frame and all columns with their roles, including unusable ones.
 
     Raises:
-        DataError: a column is named that there is not, or twice, or in two roles.
+        DataError: two columns have the same name, or a column that the scenario names does not
+            exist or is given two roles.
     """
     check_names(frame, where)
     taken: dict[int, Role] = {columns.place_of(frame, wanted.label, "label", where): "label"}
@@ -117,10 +119,11 @@ def _take(column: "pd.Series", role: Role, decimal: str | None) -> TableColumn:
 
 
 def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[str]]":
-    """Return a frame whose missing cells are known, and notes on words that are taken for such.
+    """Return a frame with its missing cells marked, and notes on the words that mark them.
 
-    Words that usually stand for a missing value do so in a text file unless they are kept, and in
-    columns of numbers and dates in any case; a table that knows its gaps has them as values.
+    In a text file, the words that usually stand for a missing value do so, unless `wanted.kept`
+    lists them. In columns of numbers and dates they always do. In columns of texts, a table that
+    marks missing cells itself has them as values.
     """
     marks, cleaned = frozenset(wanted.marks), {}
     gaps, kept = WordCounts(), WordCounts()
@@ -153,7 +156,7 @@ def _is_of_numbers(column: "pd.Series", wanted: Wanted) -> bool:
 
 
 WordCounts = dict[str, dict[str, int]]
-"""By word and column, how many cells hold it."""
+"""The number of cells that hold a word, by word and column."""
 
 
 def words_notes(gaps: WordCounts, kept: WordCounts) -> Iterator[str]:
@@ -161,7 +164,7 @@ def words_notes(gaps: WordCounts, kept: WordCounts) -> Iterator[str]:
 
     Args:
         gaps: the words that are taken for missing values.
-        kept: those that are values.
+        kept: the words that are values.
     """
     for word in sorted(gaps):
         text = f"cells of {word!r} are taken for missing values: {_counts(gaps[word])}"
@@ -181,7 +184,7 @@ def _quoted(text: str) -> str:
 
 
 def _unseen(key: str, given: Sequence[str], frame: "pd.DataFrame") -> Iterator[str]:
-    """Yield notes on texts that the scenario gives, and no cell has."""
+    """Yield notes on texts that the scenario gives, but that no cell has."""
     for text in given:
         mark = frozenset({text})
         if not any(cells.has(frame.iloc[:, place], mark) for place in range(frame.shape[1])):
@@ -193,11 +196,12 @@ def table_samples(
 ) -> Samples:
     """Return the rows of a table as samples with raw features.
 
-    These are NaN where missing; a category is the number of its text, a date its days since 1970.
+    Features are NaN where missing. A category is the number of its text, and a date the days since
+    1970.
 
     Args:
         frame: the table, as read.
-        wanted: what the scenario says of its columns.
+        wanted: what the scenario says about its columns.
         where: the origin of the table, for errors.
         like: the description of other samples whose columns and labels these rows share.
 
@@ -208,6 +212,7 @@ def table_samples(
     read = len(frame)
     cleaned, found, decimal, seen = columns_of(without_empty(frame, notes), wanted, where)
     notes += seen
+    # Test rows are read with the decimal sign of the training rows.
     if like is not None and like.decimal:
         decimal = like.decimal
     wanted = replace(wanted, decimal=decimal)
@@ -300,8 +305,8 @@ def _kept_rows(
         many = int((gone & kept).sum())
         notes.append(_left_out(many, ("", "with a missing value"), "missing: drop-rows"))
         kept &= ~gone
-    # Rows that differ in nothing but a count of rows are the same; a patient's number shows two
-    # patients to be different, though it is no feature.
+    # Rows that differ only in a running number are repetitions. But a patient's number, though it
+    # is no feature, shows that two rows are of different patients.
     numbered = [
         column for column in found if column.role == "identifier" and column.type == "number"
     ]
@@ -341,9 +346,9 @@ def _left_out(rows: int, about: tuple[str, str], key: str = "") -> str:
 def _labels(
     column: "pd.Series", wanted: Wanted, kept: NDArray[np.bool_], where: str
 ) -> tuple[NDArray[np.float64], dict[float, str]]:
-    """Return the labels of the kept rows, and the text of each number where labels are texts.
+    """Return the labels of the kept rows, and the text of each number if labels are texts.
 
-    Two texts become -1 and +1, several 0, 1, ..., in ascending order.
+    Two texts become -1 and +1, more than two 0, 1, ..., in ascending order.
     """
     column = column[kept]
     if wanted.classes:
@@ -377,7 +382,7 @@ def _labels(
 def _numbered(
     column: "pd.Series", classes: Mapping[str, float], where: str
 ) -> tuple[NDArray[np.float64], dict[float, str]]:
-    """Return labels by the numbers that the scenario gives their texts, and the texts of each.
+    """Return labels as the numbers that the scenario gives to texts, and each number's texts.
 
     Raises:
         DataError: a text has no number, or no row has a text.
@@ -430,7 +435,7 @@ def _notes_on_columns(found: Sequence[TableColumn], notes: list[str]) -> None:
 def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description) -> Samples:
     """Return rows with the columns, categories, labels and clients of other samples.
 
-    A category that these do not have is missing.
+    A text of a category that these do not have becomes missing.
 
     Raises:
         DataError: a column is missing, or a label is unknown.
@@ -484,7 +489,7 @@ def _labels_alike(
 def _clients_alike(
     frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description
 ) -> NDArray[np.int64] | None:
-    """Return the numbers of clients; those that the training table lacks follow its numbers."""
+    """Return the numbers of clients; clients that the training table lacks get further numbers."""
     if wanted.client is None:
         return None
     codes, texts = columns.number_texts(

@@ -1,8 +1,11 @@
-"""Workbooks of Excel, looked through before they are read.
+"""Workbooks of Excel, checked before they are read.
 
-A workbook is a zip archive of XML. One cell far from the others makes a table of all cells between
-them, a text may stand in many cells and is written once, and a document type definition, which
-Excel does not write, makes a text of any length of a few bytes.
+A workbook is a zip archive of XML, and a small one may need much memory:
+
+- One cell far from the others makes a table of all cells between them.
+- A text is written once, but may stand in many cells.
+- A document type definition, which Excel does not write, can make a text of any length from a few
+  bytes.
 """
 
 import re
@@ -16,13 +19,13 @@ from fedsim.core.errors import DataError
 from fedsim.core.memory import check_budget
 
 _TIMES = 10
-"""The bytes of memory that a byte of a part takes, since each cell becomes an object."""
+"""Bytes of memory per byte of a part, since each cell becomes an object."""
 
 _CELL = 24
-"""The bytes that a cell takes at least: in its row, in its column, and as a number."""
+"""Bytes per cell, at least: in its row, in its column, and as a number."""
 
 _TEXT = 2
-"""The bytes that a character takes at least: in the frame, and as a cell that is cleaned."""
+"""Bytes per character, at least: in the frame, and as a cleaned cell."""
 
 _ROWS, _COLUMNS = 2**20, 2**14  # of a sheet of Excel
 _REASON = 200  # characters of a library's message
@@ -60,16 +63,16 @@ class _Parts:
         self._row = self._column = 0  # of the current cell, from 1
         self._rows = self._columns = 0  # of the current sheet, those with a value
         self._is_shared = False  # whether the cell's text is one of the workbook's
-        self._length = 0  # of the current one of these
+        self._length = 0  # of the current text of the workbook
         self._lengths: list[int] = []
-        self._uses = Counter[str]()  # by its number, of all sheets
+        self._uses = Counter[str]()  # cells with such a text, by its number, in all sheets
         self._text: list[str] | None = None  # of the current element, where it matters
 
     def read(self, part: bytes, name: str) -> None:
-        """Look through a part; what is no XML is left to its reader.
+        """Check a part; a part that is not XML is left to its reader.
 
         Raises:
-            ValueError: it is called XML, and is not.
+            ValueError: its name is that of XML, but it is not XML.
             DataError: see `check_workbook`.
         """
         self._name = name
@@ -123,6 +126,7 @@ class _Parts:
             return self._column + 1
         match = _PLACE.fullmatch(place)
         column = 0
+        # Letters are the digits of a number in base 26, in which A is 1.
         for letter in match[1] if match else "":
             column = 26 * column + ord(letter) - ord("A") + 1
         if not 0 < column <= _COLUMNS:

@@ -126,9 +126,11 @@ class ExchangeOutcome:
         begun, ended: the times of its begin and end, s.
         asked: the clients that were asked, shape (k,).
         clients: the clients whose reply has arrived since the last outcome, in the order of
-            arrival, shape (n,). Some may be late replies to earlier exchanges.
+            arrival, shape (n,). Some may be late replies to earlier exchanges; see `late`.
         seconds: the time from the request to the arrival of each reply, s, shape (n,).
         reports: each reported quantity, shape (n,); NaN for a client that kept silent.
+        late: whether each reply is one to an earlier exchange, whose model was another, shape (n,);
+            None if none is.
     """
 
     number: int
@@ -138,13 +140,23 @@ class ExchangeOutcome:
     clients: NDArray[np.int64]
     seconds: Array
     reports: Mapping[str, Array]
+    late: NDArray[np.bool_] | None = None
+
+    def in_time(self) -> Self:
+        """Return the outcome of only the replies to this exchange itself."""
+        return self if self.late is None else self._where(~self.late)
 
     def where_reported(self, report: Report) -> Self:
         """Return the outcome of only those clients that have reported a quantity."""
-        reported = ~np.isnan(self.reports[report])
-        reports = {name: values[reported] for name, values in self.reports.items()}
+        return self._where(~np.isnan(self.reports[report]))
+
+    def _where(self, kept: NDArray[np.bool_]) -> Self:
         return replace(
-            self, clients=self.clients[reported], seconds=self.seconds[reported], reports=reports
+            self,
+            clients=self.clients[kept],
+            seconds=self.seconds[kept],
+            reports={name: values[kept] for name, values in self.reports.items()},
+            late=None if self.late is None else self.late[kept],
         )
 
 
@@ -163,7 +175,11 @@ class Selector(ABC):
         """Learn from an exchange that is over."""
 
     def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
-        """Return the candidates to ask for an update, after their reports."""
+        """Return the candidates to ask for an update, after their reports.
+
+        The outcome has only replies to this exchange: a late one is about an older model, and its
+        client need not be a candidate. Only candidates have the model, so only they can be chosen.
+        """
         return [int(client) for client in outcome.clients]
 
     def last_draw(self) -> DrawnCohort | None:

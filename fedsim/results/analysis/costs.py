@@ -96,15 +96,15 @@ def cost_to_target(
         target: the value to reach, in the unit of the measure.
         measure: the column that has to reach the target.
         direction: the comparison with the target. By default a gap has to be below it, as in the
-            stop rule; accuracies and scores of a support at least equal to it; other measures
-            at most equal to it.
-        runs: variant and seed of all runs, including runs without any round; by default the
-            runs in `rounds`.
+            stop rule; accuracies and scores of a support at least equal to it; other measures at
+            most equal to it.
+        runs: variant and seed of all runs, including runs without any round; by default the runs in
+            `rounds`.
 
     Returns:
-        One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the
-        costs. A run that missed the target has reached = False, and NaN elsewhere; so has
-        a run in which the measure was not evaluated.
+        One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the costs.
+        A run that missed the target has reached = False, and NaN elsewhere; so has a run in which
+        the measure was not evaluated.
 
     Raises:
         DataError: the table lacks the columns of runs, rounds or costs.

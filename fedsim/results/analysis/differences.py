@@ -7,11 +7,23 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Self
 
+import pandas as pd
+import pyarrow as pa
+
 from fedsim.core.errors import DataError
 from fedsim.core.text import format_number, quantity
-from fedsim.results.record.folder import SUMMARY
-from fedsim.results.record.manifest import CODE_VERSION, COMPUTING, EVENTS, INPUTS, read_manifest
+from fedsim.results.record.folder import MODELS, SUMMARY
+from fedsim.results.record.manifest import (
+    CODE_VERSION,
+    COMPUTING,
+    EVENTS,
+    FILES,
+    INPUTS,
+    read_manifest,
+)
+from fedsim.results.record.parts import read_table
 from fedsim.results.record.read import hold_no_runs, missing, run_folders, summary_of, variants_in
+from fedsim.results.record.rounds import OWN
 from fedsim.results.record.scenarios import NOTHING, differing, flat, format_value, parse, read_text
 
 SCENARIO, SEEDS, VERSIONS, DATA, RESULTS = "scenario", "seeds", "versions", "data", "results"
@@ -29,7 +41,13 @@ _FIGURES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "joules": (("joules",), "J"),
     "grams": (("grams",), "g"),
 }
-"""The results that are compared: the columns of a summary that are added up, and their unit."""
+"""The results that are compared: the columns of a summary that are added up, and their unit.
+
+The scenario's measures and the method's figures are compared as well, as of the last round.
+"""
+
+_NO_RESULTS = frozenset({"variant", "seed"})
+"""Columns of tables that name the run."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +128,7 @@ def differences(one: Side, other: Side) -> list[DifferingValue]:
     scenarios are not compared. Results are means over the seeds that have ended on both.
 
     Raises:
-        DataError: a manifest or a summary is damaged.
+        DataError: a manifest, a summary or a table is damaged.
     """
     pairs = _pairs(one, other)
     values = [*_lone_variants(one, other, pairs), *_scenarios(one, other, pairs)]
@@ -226,19 +244,61 @@ def _results(one: Side, other: Side, pair: _Pair) -> Iterator[DifferingValue]:
     ours = [one.runs[pair.one, seed] for seed in seeds]
     theirs = [other.runs[pair.other, seed] for seed in seeds]
     yield from _data(pair.name, seeds, ours, theirs)
-    logs = [[read_manifest(path)[EVENTS]["sha256"] for path in side] for side in (ours, theirs)]
-    differ = [seed for seed, a, b in zip(seeds, *logs, strict=True) if a != b]
-    if not differ:
-        return
-    first = seeds.index(differ[0])
-    several = f", seed {differ[0]}" if len(seeds) > 1 else ""
-    one_log, other_log = (side[first][:_DIGITS] for side in logs)
-    yield DifferingValue(RESULTS, pair.name, f"digest of the log{several}", one_log, other_log)
+    # The log has times, bits and joules, but no value of a model. Two runs that differ in a step
+    # size alone have equal logs, so the other tables and the figures are compared in any case.
+    yield from _digests(pair.name, seeds, ours, theirs)
     means = [_means(side) for side in (ours, theirs)]
-    for name in _FIGURES:
-        a, b = (side[name] for side in means)
+    for name in dict.fromkeys([*means[0], *means[1]]):
+        a, b = (side.get(name, nan) for side in means)
         if a != b and not (isnan(a) and isnan(b)):
             yield DifferingValue(RESULTS, pair.name, name, a, b, b / a if a else nan)
+
+
+def _digests(
+    variant: str, seeds: Sequence[int], ours: Sequence[Path], theirs: Sequence[Path]
+) -> Iterator[DifferingValue]:
+    """Yield the first table that differs, in the first seed where it does.
+
+    The round table follows from the log and the models: one that differs says nothing new beside a
+    log that differs.
+    """
+    for name, key in (("events", "log"), ("rounds", "rounds"), (MODELS, "models")):
+        for seed, *paths in zip(seeds, ours, theirs, strict=True):
+            one, other = (_digest(path, name) for path in paths)
+            if one == other or (name != "events" and _hold_same_values(name, *paths)):
+                continue
+            several = f", seed {seed}" if len(seeds) > 1 else ""
+            texts = one[:_DIGITS], other[:_DIGITS]
+            yield DifferingValue(RESULTS, variant, f"digest of the {key}{several}", *texts)
+            return
+
+
+def _digest(run: Path, table: str) -> str:
+    """Return the digest of the log's rows, or of the file of another table."""
+    manifest = read_manifest(run)
+    found = manifest[EVENTS]["sha256"] if table == "events" else manifest[FILES][f"{table}.parquet"]
+    return str(found)
+
+
+def _hold_same_values(name: str, one: Path, other: Path) -> bool:
+    """Return whether two tables have the same values; another pyarrow may write other bytes."""
+    ours, theirs = (read_table(run, name) for run in (one, other))
+    columns, others = (
+        [column for column in table.column_names if column not in _NO_RESULTS]
+        for table in (ours, theirs)
+    )
+    return columns == others and all(
+        _flat(ours[column]).equals(_flat(theirs[column])) for column in columns
+    )
+
+
+def _flat(column: pa.ChunkedArray) -> pd.Series:
+    """Return the values of a column, those of lists one after the other; NaN equals NaN there."""
+    values = column.combine_chunks()
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+    series: pd.Series = values.to_pandas()
+    return series
 
 
 def _data(
@@ -261,10 +321,21 @@ def _data(
 def _means(runs: Sequence[Path]) -> dict[str, float]:
     """Return the mean of each result over runs; NaN if it is unknown in one."""
     summaries = [summary_of(path) for path in runs]
-    return {
+    means = {
         name: fmean(sum(_number(row, column) for column in columns) for row in summaries)
         for name, (columns, _) in _FIGURES.items()
     }
+    last = [_last_measures(path) for path in runs]
+    names = dict.fromkeys(name for row in last for name in row)
+    return {**means, **{name: fmean(row.get(name, nan) for row in last) for name in names}}
+
+
+def _last_measures(run: Path) -> dict[str, float]:
+    """Return the measures and the figures of the method in a run's last round."""
+    table = read_table(run, "rounds")
+    wanted = [name for name in table.column_names if name not in OWN | _NO_RESULTS | {*_FIGURES}]
+    rows = table.select(wanted).slice(max(len(table) - 1, 0)).to_pylist()
+    return {name: _number(row, name) for row in rows for name in wanted}
 
 
 def _number(row: Mapping[str, Any], name: str) -> float:
@@ -277,7 +348,7 @@ def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
     _, _, key, one, other, ratio = difference
     if difference.part != RESULTS or isinstance(one, str):
         return format_value(one), format_value(other), ""
-    unit = _FIGURES[key][1]
+    unit = _FIGURES.get(key, ((), ""))[1]
     texts = [
         quantity(value, unit) if unit else format_number(value, ".6g") for value in (one, other)
     ]

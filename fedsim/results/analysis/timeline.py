@@ -62,8 +62,8 @@ def spans(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one or several runs; see `Result.events`.
 
     Returns:
-        The columns variant and seed, if the log has them; node, state (of `STATES`), lane,
-        begin and end (s), round, message, bits, joules and detail.
+        The columns variant and seed, if the log has them; node, state (of `STATES`), lane, begin
+        and end (s), round, message, bits, joules and detail.
 
     Raises:
         DataError: the log lacks a column.
@@ -82,8 +82,8 @@ def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
         events: as for `spans`.
 
     Returns:
-        One row per client that the log mentions: variant and seed, where the log has them, node,
-        a column for each of `STATES`, and `IDLE`.
+        One row per client that the log mentions: variant and seed, where the log has them, node, a
+        column for each of `STATES`, and `IDLE`.
 
     Raises:
         DataError: the log lacks a column.

@@ -70,6 +70,6 @@ def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
     """
     method, link = scenario.algorithm, scenario.wire.down
     kept = {Meaning.STATE, Meaning.INCREMENT}
-    fields = sum(meaning in kept for meaning in method.down.values())
+    fields = sum(meaning in kept for meaning in method.downlink.values())
     apart = link.error_feedback == "ef21" and not held_alike(scenario)
     return 8 * dimension * clients * fields * apart

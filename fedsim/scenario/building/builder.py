@@ -19,6 +19,7 @@ from fedsim.core.progress import activity
 from fedsim.core.streams import drawing, stream
 from fedsim.core.table_columns import CONSTRAINT
 from fedsim.problems import (
+    Measure,
     Observer,
     OwnObserver,
     Problem,
@@ -55,7 +56,7 @@ from fedsim.scenario.building.job import Job
 from fedsim.scenario.building.load import ComputingLoad, evaluator_for, every_for, load_of
 from fedsim.scenario.building.network import Files
 from fedsim.scenario.building.packing import choose_transport, promise
-from fedsim.scenario.building.personal import division
+from fedsim.scenario.building.personal import OwnModels, division
 from fedsim.scenario.building.round_completion import (
     check_broadcast,
     ensure_completion,
@@ -85,7 +86,7 @@ def observers(
     for number, measure in enumerate(scenario.measures):
         with findings.at(f"measures.{number}"):
             bind = measure.bind_own if own else measure.bind
-            bound.append(bind(problem))
+            bound.append(_with_own_copy(measure, bind(problem), own=own))
     if scenario.algorithm.constrained:
         from fedsim.problems import ConstraintValue
 
@@ -94,6 +95,21 @@ def observers(
             bind = measure.bind_own if own else measure.bind
             bound.append(_constraint_alone(bind(problem)))
     return tuple(bound)
+
+
+def _with_own_copy(
+    measure: Measure, observe: Callable[[Any], Mapping[str, float]], *, own: bool
+) -> Callable[[Any], Mapping[str, float]]:
+    """Return the observer of a measure; a user-defined one gets a copy of each model.
+
+    It may write into its argument, as a computation in place does, or need an array that can be
+    written into. Neither the run nor other measures see what it writes.
+    """
+    if type(measure).__module__.startswith("fedsim."):
+        return observe
+    if own:
+        return lambda models: observe(OwnModels(len(models), lambda n: models[n].copy()))
+    return lambda model: observe(model.copy())
 
 
 def _constraint_alone(observe: Callable[[Any], Mapping[str, float]]) -> Callable[[Any], Any]:
@@ -370,14 +386,14 @@ class Builder:
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, sent, layers),
             downlink=promise(scenario.wire.down, sent, layers),
-            asked=policy.wanted,
+            cohort_size=policy.wanted,
             arrivals=_arrivals(policy, clients),
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
             loss=problem.loss.kind,
             convex=convex(problem.loss),
             strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),
-            kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
+            has_l1=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
             folder=self.plan.folder,
             weights=problem.weights,
             coefficients=(

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedsim.core.ports import SERVER
 from fedsim.physics.failures import PeerGraph
-from fedsim.physics.hierarchy import Hierarchy
+from fedsim.physics.hierarchy import Hierarchy, tier_links
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.run_length import RunLengthSequence
-from fedsim.physics.topology import Topology
+from fedsim.physics.topology import Topology, star
 from fedsim.scenario import Group, Scenario
 from fedsim.scenario.building.feasibility import (
     check_air,
@@ -20,7 +21,7 @@ from fedsim.scenario.building.fleet import BuiltGroup, build_groups, check_prese
 from fedsim.scenario.building.inputs import Findings
 from fedsim.scenario.building.lora import check_lora
 from fedsim.scenario.building.network import Files, topology
-from fedsim.scenario.building.tiers import build_hierarchy, links_of_tiers
+from fedsim.scenario.tiers import asking_too_many, hierarchy_of
 
 
 class Deployment(NamedTuple):
@@ -78,11 +79,11 @@ def deploy(
     names = members.map(group_names.__getitem__)
     tiers = build_groups(scenario.tiers, files, findings, "tiers", len(fleet))
     check_presence((*fleet, *tiers), findings)
-    tree = build_hierarchy(scenario, len(members), findings)
+    tree = _build_hierarchy(scenario, len(members), findings)
     if tree is None:
         links = topology(scenario.network, names, files, findings)
     else:
-        links = links_of_tiers(scenario, tree, files, findings)
+        links = _links_of_tiers(scenario, tree, files, findings)
     check_cells(scenario, fleet, findings)
     check_air(scenario, fleet, findings)
     check_lora(scenario, fleet, findings)
@@ -98,3 +99,38 @@ def deploy(
     medium = build_medium(scenario, overlay, len(members), files, findings, seed)
     check_medium(scenario, fleet, findings)
     return deployment._replace(overlay=overlay, medium=medium)
+
+
+def _build_hierarchy(scenario: Scenario, clients: int, findings: Findings) -> Hierarchy | None:
+    """Return the server of each client and gateway; None without tiers.
+
+    Args:
+        scenario: the scenario.
+        clients: the number of clients.
+        findings: collects tiers with more gateways than there are nodes below them.
+    """
+    if not scenario.tiers:
+        return None
+    if scenario.tiers[0].count > clients:
+        seen = scenario.tiers[0].count
+        text = f"got {seen}, but there are {clients} clients below; give that or less"
+        findings.add("tiers.0.count", text)
+        return None
+    for key, text, _ in asking_too_many(scenario, clients):
+        findings.add(key, text)
+    return hierarchy_of(scenario, clients)
+
+
+def _links_of_tiers(
+    scenario: Scenario, tree: Hierarchy, files: Files, findings: Findings
+) -> Topology | None:
+    """Return the links of the server and of all gateways, and the routes over them."""
+    top = [f"gateway-{number}" for number in tree.below[SERVER]]
+    at_top = topology(scenario.network, top, files, findings)
+    if at_top is None:
+        return None
+    links = {SERVER: at_top}
+    for gateways, tier in zip(tree.levels[1:], scenario.tiers, strict=True):
+        settings = dict(tier.link)
+        links |= {server: star(len(tree.below[server]), **settings) for server in gateways}
+    return tier_links(tree, links)

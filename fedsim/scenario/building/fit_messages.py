@@ -72,7 +72,7 @@ class FittingMethod:
         return self._method.memory(initial)
 
     @property
-    def goes_on(self) -> bool:
+    def computes_after_reply(self) -> bool:
         """Whether clients of the method compute after their replies."""
         return what_follows(self._method) is not None
 

@@ -46,7 +46,7 @@ def configure_tiers(
         links = tier.wire.up, tier.wire.down
         up, down = (promise(link, info.dimension) for link in links)
         asked = tier.participation.among(tier.count).wanted
-        hop_info = replace(info, clients=tier.count, uplink=up, downlink=down, asked=asked)
+        hop_info = replace(info, clients=tier.count, uplink=up, downlink=down, cohort_size=asked)
         method = tier.outer
         try:
             method = method.configure(hop_info)
@@ -98,14 +98,14 @@ def build_hops(
     for view, built, count in zip(views, (clients, *tiers), rounds, strict=True):
         method, wire = built.method, view.wire
         up = partial(packer, wire.up, wire.values, seed, meanings=method.up)
-        down = partial(packer, wire.down, wire.values, seed, meanings=method.down)
+        down = partial(packer, wire.down, wire.values, seed, meanings=method.downlink)
         hops.append(
             Hop(
                 method=method if hops else runs,
-                packer_up=partial(up, unbiased=method.unbiased, layers=layers),
+                packer_up=partial(up, unbiased="up" in method.unbiased, layers=layers),
                 packer_down=partial(
                     down,
-                    unbiased=method.unbiased_down,
+                    unbiased="down" in method.unbiased,
                     layers=layers,
                     by_client=not held_alike(view),
                 ),

@@ -87,7 +87,7 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
             f"got averaged, but the server of {algorithm.kind} extrapolates from the clients'"
             " models, which may give negative variances; take local, or fedavg"
         )
-    if not _averages_statistics(loss) and (algorithm.personal or algorithm.goes_on):
+    if not _averages_statistics(loss) and (algorithm.personal or algorithm.computes_after_reply):
         return (
             f"got local, but clients of {algorithm.kind} have whole models of their own; take"
             " averaged, which leaves each its own statistics"
@@ -176,9 +176,9 @@ class PersonalMethod:
         return await self.method.handle(self._view(client), message)
 
     @property
-    def goes_on(self) -> bool:
+    def computes_after_reply(self) -> bool:
         """Whether clients of the method compute after their replies."""
-        return self.method.goes_on
+        return self.method.computes_after_reply
 
     def afterwards(self, client: Client[PersonalMemory]) -> Any:
         """Continue at a client after its reply, as the method does."""

@@ -394,8 +394,8 @@ class Handlers:
 
         Args:
             ids: the numbers of the clients, shape (n,).
-            times: the beginning of each piece and the end of the last one, s, shape
-                (pieces + 1, n).
+            times: the beginning of each piece and the end of the last one, s, shape (pieces + 1,
+                n).
             events: the events in which pieces end, by piece and client, shape (pieces x n,).
             work: the pieces.
             number: the number of the round.

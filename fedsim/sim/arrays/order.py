@@ -72,9 +72,9 @@ class EventOrder:
     """Collects events and computes their order.
 
     Args:
-        roots: the number of parents that have executed already. Their numbers are 0 to
-            `roots - 1`, and the numbers of added events follow. A negative number is a parent
-            before all roots; smaller numbers are earlier.
+        roots: the number of parents that have executed already. Their numbers are 0 to `roots - 1`,
+            and the numbers of added events follow. A negative number is a parent before all roots;
+            smaller numbers are earlier.
 
     Attributes:
         count: the number of events added so far.

@@ -81,8 +81,8 @@ class RowBlocks:
         """Add a block.
 
         Args:
-            events: the number of the event that writes each row, shape (n,). Rows of one event
-                stay in the order in which they were added.
+            events: the number of the event that writes each row, shape (n,). Rows of one event stay
+                in the order in which they were added.
             event: the kind of all rows, see `fedsim.results.record.schema.Event`.
             nodes: the node of each row, shape (n,), or one for all.
             columns: other columns, each of shape (n,) or one value for all; see also `SPENT`. The

@@ -91,8 +91,8 @@ class FluidPlan:
     Args:
         site: the radios and the links. Rates are reported at the end of an instant, except constant
             rates of open bearers.
-        alone: whether links that several lanes share have to belong to the fluid network,
-            because the clients of a cell share them with others.
+        alone: whether links that several lanes share have to belong to the fluid network, because
+            the clients of a cell share them with others.
 
     Attributes:
         fluid: the network.

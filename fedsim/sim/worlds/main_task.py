@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from fedsim.protocol.stopping import NoClientsLeft, RunStopped
+from fedsim.protocol.stopping import NoClientsLeft, RunStopped, ended_by
 from fedsim.results.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.worlds.server import RoundServer
 
@@ -98,23 +98,14 @@ class MainTask:
         try:
             self._begin()
             await self._method(self._server)
-        except RunStopped as stopped:
-            return ending_of(stopped)
-        except BaseExceptionGroup as group:  # a task of a group may have committed
-            stopped_in, others = group.split(RunStopped)
-            if stopped_in is None or others is not None:
+        except BaseException as error:
+            stopped = ended_by(error, RunStopped)
+            if stopped is None:
                 raise
-            return _first(stopped_in)
+            return ending_of(stopped)
         return Ending(DONE, ENDED)
 
 
 def ending_of(stopped: BaseException) -> Ending:
     """Return the ending of a run that was stopped by this exception."""
     return Ending(NO_CLIENTS if isinstance(stopped, NoClientsLeft) else DONE, str(stopped))
-
-
-def _first(error: BaseException) -> Ending:
-    """Return how a run has ended, by the first error of a possibly nested group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return ending_of(error)

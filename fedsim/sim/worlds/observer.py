@@ -35,7 +35,7 @@ class ObserverConfig(Protocol):
 
     @property
     def evaluate(self) -> Callable[[Array], float]:
-        """Return the objective at a model."""
+        """Return the objective at a model, a read-only array."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class ObserverConfig(Protocol):
 
     @property
     def measures(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
-        """Further measures of a model; each returns values by name."""
+        """Further measures of a model, a read-only array; each returns values by name."""
         ...
 
     @property
@@ -151,9 +151,7 @@ class Observer:
         start = constant(self._setup.initial if model is None else model)
         if self._keeps:
             self._held, self._about = start, about or {}
-        # A copy, here and below: `constant` returns a read-only array, and measures written by
-        # users may need one that they can write into.
-        self.start, seen = self._evaluate(0, start.copy())
+        self.start, seen = self._evaluate(0, start)
         self._close(0, self.start, {**seen, **(about or {})}, start, complete=False)
 
     def commit(
@@ -166,15 +164,16 @@ class Observer:
             measures: further figures of the round.
             about: further figures of this model, which appear in the row that evaluates it.
         """
-        kept = constant(model)  # a copy: the method may go on to change its model
+        # A copy: the method may go on to change its model. It is also what is evaluated, so that no
+        # evaluation can change the model of the method.
+        kept = constant(model)
         # Under `iterates` the row of round k has theta^k, the model before the step of the round;
         # the figures that describe a model move with it.
-        looked_at = self._held.copy() if self._iterates else model
-        shown = constant(looked_at) if self._iterates else kept
+        looked_at = self._held if self._iterates else kept
         figures = {**measures, **((self._about if self._iterates else about) or {})}
         if self._keeps:
             self._held, self._given, self._about = kept, figures, about or {}
-        self._write_round(looked_at, shown, figures)
+        self._write_round(looked_at, figures)
 
     @property
     def nodes(self) -> NodeModels | None:
@@ -188,10 +187,10 @@ class Observer:
         """End a round that was abandoned: the model and figures of the last one stay."""
         self.abandoned += 1
         complete = self._given is not None
-        self._write_round(self._held.copy(), self._held, self._given or {}, complete=complete)
+        self._write_round(self._held, self._given or {}, complete=complete)
 
     def _write_round(
-        self, model: Array, kept: Array, measures: dict[str, float], *, complete: bool = True
+        self, model: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number = self._book.rounds.rounds + 1
         # The last round is evaluated in any case, so that a run of all its rounds ends with an
@@ -208,8 +207,8 @@ class Observer:
         figures = self._join(seen or self._unseen, measures)
         self.write_idle(Event.ROUND, number)
         self.last_round = number, objective
-        self._unlooked = None if looked else kept
-        self._close(number, objective, figures, kept, complete=complete and looked)
+        self._unlooked = None if looked else model
+        self._close(number, objective, figures, model, complete=complete and looked)
 
     def _close(
         self,
@@ -249,7 +248,7 @@ class Observer:
         """Evaluate the model of the last round, unless it has been evaluated."""
         if self._unlooked is None:
             return
-        number, model = self.last_round[0], self._unlooked.copy()
+        number, model = self.last_round[0], self._unlooked
         self._unlooked = None
         objective, figures = self._look(number, model)
         gap = objective - self._setup.optimum

@@ -18,7 +18,7 @@ from fedsim.protocol.stopping import NoClientsLeft
 from fedsim.protocol.transport import Envelope
 from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.schema import NO_PEER, Event
-from fedsim.sim.worlds.clock import Cancellable, Clock, Clocked
+from fedsim.sim.worlds.clock import Clock, Clocked
 from fedsim.wire.feedback import resolve_pending
 from fedsim.wire.packers import Packing
 from fedsim.wire.replies import ReplyColumns
@@ -220,15 +220,23 @@ class RoundServer(Clocked):
         self._write_cohort(chosen)
         return chosen
 
-    async def _wait_until(self, when: float) -> None:
-        """Wait until a time, at which the policy begins a round."""
+    async def _wait(self, *timers: tuple[float, Callable[[], None]]) -> None:
+        """Wait until `_wake`.
+
+        Args:
+            timers: times, s, and what to call then; infinite for never. A call comes after all
+                else that happens at that instant: a reply that arrives exactly then counts.
+        """
         self._over = over = asyncio.get_running_loop().create_future()
-        timer = self._calendar.at_deadline(when, self._wake)
+        at = self._calendar.at_deadline
+        running = [at(when, callback) for when, callback in timers if when < inf]
         try:
             await over
         finally:
+            # Also if a method cancels its wait: a timer that is left would end a later wait.
             self._over = None
-            timer.cancel()
+            for timer in running:
+                timer.cancel()
 
     async def _cohort(self, to: Sequence[ClientId] | None, message: Sent) -> Cohort:
         """Return the cohort, as soon as one of the wanted clients can be asked, or none ever will.
@@ -239,7 +247,7 @@ class RoundServer(Clocked):
         wanted = self.clients if to is None else to
         while wanted:
             if self._watched and to is None and (delay := self._protocol.delay(self._calendar.now)):
-                await self._wait_until(self._calendar.now + delay)
+                await self._wait((self._calendar.now + delay, self._wake))
             cohort = self._protocol.cohort(to, self._calendar.now, message)
             if cohort is not None:
                 # Candidates are not yet sampled: only those chosen of them get a row, in
@@ -251,7 +259,8 @@ class RoundServer(Clocked):
                 # All wanted clients are gone, but others are not: the exchange closes empty.
                 if reason := self._presence.why_gone(self.clients):
                     raise NoClientsLeft(reason)
-                await self._instant()
+                # Until the end of this instant, at which further clients may leave.
+                await self._wait((self._calendar.now, self._wake))
                 if self._presence.why_gone(self.clients):
                     continue
                 cohort = self._protocol.all_gone(wanted)
@@ -260,15 +269,6 @@ class RoundServer(Clocked):
             await self._presence.change()
         # No client is wanted, as a method may name none: the exchange is empty.
         return Cohort(wanted)
-
-    async def _instant(self) -> None:
-        """Wait for the end of this instant, at which further clients may leave."""
-        self._over = over = asyncio.get_running_loop().create_future()
-        self._calendar.at_deadline(self._calendar.now, self._wake)
-        try:
-            await over
-        finally:
-            self._over = None
 
     def _send(self, post: Post, label: str) -> None:
         """Record that messages go to a cohort, and send them.
@@ -289,21 +289,11 @@ class RoundServer(Clocked):
         """Wait until the exchange is closed, with enough reports, or abandoned."""
         if self._protocol.over:
             return
-        self._over = over = asyncio.get_running_loop().create_future()
-        now, timers = self._calendar.now, list[Cancellable]()
-        for span, act in (
-            (self._protocol.deadline, self._on_deadline),
-            (self._protocol.round_timeout, self._on_timeout),
-        ):
-            # After all else that happens at that instant: a reply that arrives exactly then counts.
-            if span < inf:
-                timers.append(self._calendar.at_deadline(now + span, act))
-        try:
-            await over
-        finally:
-            self._over = None
-        for timer in timers:
-            timer.cancel()
+        now, protocol = self._calendar.now, self._protocol
+        await self._wait(
+            (now + protocol.deadline, self._on_deadline),
+            (now + protocol.round_timeout, self._on_timeout),
+        )
 
     def _abandon(self, opened: float) -> None:
         """End a round with too few reports: the model stays."""

@@ -9,6 +9,10 @@ import pytest
 
 from fedsim.addons.calibration.api import FurtherRecording, calibrate
 from fedsim.addons.calibration.constants import CannotTell
+from fedsim.addons.calibration.prediction import Prediction
+from fedsim.core.errors import DataError
+from fedsim.physics.networks import StarNetwork
+from fedsim.physics.radios.channel import Framing
 
 from .recorders import Truth, capture, csv, history, iperf3, on_wire
 from .test_coverage import SIZES, fleet
@@ -111,6 +115,36 @@ def test_pings_below_a_millisecond_are_an_interval(tmp_path: Path) -> None:
     (latency,) = calibrate(path, fleet(4), keep=keep).constants
     assert latency.low < 0.4e-3
     assert latency.high > 0.5e-3
+
+
+@pytest.mark.parametrize("links", [(5, 40), (40, 5)])
+def test_a_ping_of_all_clients_is_held_against_the_nearest(
+    tmp_path: Path, links: tuple[int, int]
+) -> None:
+    edges = [
+        {"source": "server", "target": f"client-{number}", "latency": f"{latency} ms"}
+        for number, latency in enumerate(links)
+    ]
+    scenario = fleet(2, network={"topology": "graph", "edges": edges})
+    keep = ["radio.up", "radio.down", "device.speed"]
+    path = tmp_path / "ping.txt"
+    path.write_text("PING h\n" + "time=52 ms\ntime=48 ms\n" * 4, encoding="utf-8")
+    (latency,) = calibrate(path, scenario, keep=keep).constants
+    # Of the mean of both round trips, 45 ms are the links'.
+    assert latency.value == pytest.approx(2.5e-3, rel=0.1)
+    path.write_text("PING h\n" + "time=9 ms\n" * 4, encoding="utf-8")
+    with pytest.raises(DataError, match="a ping of all clients took 9 ms, and 10 ms is the"):
+        calibrate(path, scenario, keep=keep)
+
+
+def test_a_rate_of_all_clients_has_the_mean_of_their_headers() -> None:
+    framings = [Framing(0, 1500), Framing(66, 1514), Framing(66, 1514)]
+    parts: Any = None
+    prediction = Prediction(StarNetwork(), parts, framings, parts)
+    bits = 8e6
+    alone = [prediction.headers(client, bits) for client in range(3)]
+    assert alone == [framing.bits(int(bits)) for framing in framings]
+    assert prediction.headers(-1, bits) == pytest.approx(sum(alone) / 3)
 
 
 def test_one_ping_shows_no_noise(tmp_path: Path) -> None:

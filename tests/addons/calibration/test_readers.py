@@ -1,6 +1,7 @@
 """Recordings of other programs become one table; a bad one is refused with its line."""
 
 import json
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -157,14 +158,46 @@ WRONG = [
         "line 2: end is start or later, both by one clock; got '1'",
     ),
     ("client,start,end,bytes\na,1,2,0\n", "line 2: bytes of a message are above 0; got '0'"),
+    ("client,start,end,bytes\n*,1,2,3\n", "line 2: the client of a message is the one that sent"),
     ("client,start,end,bytes,direction\na,1,2,3,left\n", "direction is one of up, down"),
     ("client,start,end,bytes,kind,operations\na,1,2,0,compute,-1\n", "line 2: operations is"),
     ('{"start": {}}', "it is no report of iperf3 --json"),
     ('{"start": ', "line 1: expected JSON as iperf3 --json prints it"),
     ('{"error": "unable to connect"}', "iperf3 failed: unable to connect"),
     ("PING h\n\n0 packets\n", 'no line has a reply, such as "64 bytes from'),
+    ("flwr 2025-13-31 12:00:00,000 | [ROUND 1]\n", "line 1: expected a line of a log file"),
     ("INFO :      [ROUND 1]\nINFO :      [ROUND 2]\n", "line 1: expected a line of a log file"),
 ]
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="no time zone can be set")
+@pytest.mark.parametrize(
+    ("day", "hours"),
+    [
+        ("2025-03-30", (1, 3)),
+        ("2025-03-30", (2, 3)),
+        ("2025-10-26", (2, 3)),
+        ("2025-10-26", (1, 2)),
+    ],
+)
+def test_times_of_a_log_do_not_depend_on_the_zone_of_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str, hours: tuple[int, int]
+) -> None:
+    """Of either day, clocks in Berlin are put forward at 02:00, or back at 03:00."""
+    ends = [f"{day} {hours[0]:02}:59:50,250", f"{day} {hours[1]:02}:00:10,500"]
+    lines = [f"INFO flwr {end} | [ROUND {n}]\n" for n, end in enumerate(ends, 1)]
+    path = write(tmp_path, "".join(lines))
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        (seconds,) = read_recording(path)["end"]
+        path.write_text("".join(lines[::-1]), encoding="utf-8")
+        with pytest.raises(DataError, match="times of a log never fall"):
+            read_recording(path)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert seconds == 3600 * (hours[1] - hours[0] - 1) + 20.25
 
 
 @pytest.mark.parametrize(("text", "words"), WRONG)

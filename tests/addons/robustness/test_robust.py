@@ -1,6 +1,7 @@
 """A study's robustness, from its folder to tables, files and errors, as a user asks for it."""
 
 import shutil
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,16 @@ def test_the_figure_shows_the_ratios_and_shares_of_the_verdicts(known: Robustnes
         assert len(bars) % 2 == 0
         for bar in bars:
             assert np.isclose(ends, bar.get_x() + bar.get_width(), rtol=1e-9).any()
+
+
+def test_a_verdict_is_not_called_steady_where_a_constant_has_worlds_without_a_price(
+    known: Robustness,
+) -> None:
+    words = "no single constant reverses the verdict"
+    assert any(words in note for note in known.notes)
+    lost = known.flips["constant"] == known.flips["constant"].iloc[-1]
+    fewer = replace(known, flips=known.flips[~lost])
+    assert not any(words in note for note in fewer.notes)
 
 
 def test_ratios_that_are_far_apart_are_drawn_by_their_logarithms(

@@ -121,6 +121,29 @@ def test_a_turn_is_found_by_pricing_where_it_is_and_not_between_sampled_worlds()
     assert list(found["wins"]) == ["below", "below"]
 
 
+@pytest.mark.parametrize(
+    "hole", [(0.13, 0.15), (0.14, 0.1875), (0.155, 0.18), (0.1, 0.16), (0.1666, 0.1667), (0.2, 0.5)]
+)
+def test_worlds_without_a_price_are_no_turn_and_hide_none(hole: tuple[float, float]) -> None:
+    """A battery that runs low leaves a world without a price, here on a part of the third line.
+
+    With the other constants as written the log ratio is linear, and turns at a share of 1/6: the
+    value lies between worlds that have a price, and is interpolated.
+    """
+
+    def priced(worlds: Design | Worlds) -> CostTable:
+        table, shares = toy(worlds), np.log(worlds.values)
+        alone = (shares[:2] == 0.5).all(axis=0)
+        table.costs["t"][:, :, alone & (hole[0] < shares[2]) & (shares[2] < hole[1])] = np.nan
+        return table
+
+    design = Design.of(constants(), 64, seed=3)
+    found = flips(priced(design), design, 1, lambda worlds, _: priced(worlds))
+    (row,) = found[(found["cost"] == "t") & (found["constant"] == "toy.c2")].to_dict("records")
+    assert row["wins"] == "below"
+    assert np.log(row["value"]) == pytest.approx(1 / 6, abs=1e-6)
+
+
 @pytest.mark.slow
 def test_independent_worlds_cover_it_as_well() -> None:
     covered, count = 0, 100

@@ -134,7 +134,8 @@ class Facts:
 def problem(dice: Dice, method: type[Algorithm], clients: int) -> tuple[Block, list[Block], Facts]:
     """Draw a problem that mostly suits a method, what is measured, and the facts of it."""
     fitting = dice.careful
-    constrained = method.constrained and fitting
+    needs_constraint = method.constraint_tolerance is not Algorithm.constraint_tolerance
+    constrained = needs_constraint and fitting
     data = source(dice, clients, ("binary",) if constrained else ())
     losses = FITTING[data.task] if fitting else tuple(LOSSES)
     loss = "neyman-pearson" if constrained else dice.one(losses)

@@ -47,10 +47,10 @@ def wire(dice: Dice, method: type[Algorithm]) -> Block:
     block: Block = {"values": dice.one(list(ValueFormat)).value}
     every, careful, kind = tuple(COMPRESSORS), dice.careful, method.model_fields["kind"].default
     meanings = set(method.uplink.values())
-    plain = bool(Meaning.DIFFERENCE in meanings or method.unbiased) and careful
+    plain = bool(Meaning.DIFFERENCE in meanings or "up" in method.unbiased) and careful
     feedback = ("none", "ef21") if careful and Meaning.STATE in meanings else FEEDBACK
     if dice.chance(0.5) and not (kind == "signsgd" and careful):
-        kinds = UNBIASED if method.unbiased and careful else every
+        kinds = UNBIASED if "up" in method.unbiased and careful else every
         block["up"] = _link(dice, kinds, ("none",) if plain else feedback)
     if dice.chance(0.3) and not (kind == "fedcomgate" and careful):
         block["down"] = _link(dice, every, ("none", "none", "ef21") if careful else FEEDBACK)

@@ -1,6 +1,7 @@
 """Fleets of files: FedScale's capacities, a LoRaWAN log, and the charger of a phone of FLASH."""
 
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ def frame(
     second: float, counter: int, address: str = "0a", gateway: str = "g", **cells: Any
 ) -> str:
     own = {"crc": 1, "sf": 7, "snr": -3.5, "mtype": "10", **cells}
-    time = f"2020-05-02T00:{int(second) // 60:02}:{second % 60:09.6f}Z"
+    stamp = f"2020-05-02T00:{int(second) // 60:02}:{second % 60:09.6f}Z"
     last = f"{own['sf']},-100,{own['snr']},{own['mtype']},{counter}"
-    return f"{time},{address},{gateway},{own['crc']},{last}"
+    return f"{stamp},{address},{gateway},{own['crc']},{last}"
 
 
 def log(folder: Path, *frames: str) -> Path:
@@ -60,6 +61,24 @@ def test_a_counter_that_falls_or_leaps_by_more_than_a_thousand_began_anew(
 ) -> None:
     (one,) = read_log(log(tmp_path, frame(1, 5000), frame(2, 5000 + step)))
     assert (one.received, one.sent) == (2, sent)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="no time zone can be set")
+def test_times_without_a_zone_do_not_depend_on_that_of_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Clocks in Berlin were put forward from 02:00 to 03:00 on this day.
+    cells = "0a,g,1,7,-100,1,10"
+    heard = [f"2020-03-29T02:30:00,{cells},1", f"2020-03-29T03:10:00,{cells},6"]
+    path = log(tmp_path, *heard)
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        (one,) = read_log(path)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (one.received, one.sent) == (2, 6)
 
 
 def test_a_frame_counts_once_at_its_best_and_the_slower_factor_of_as_many_does_not(

@@ -65,6 +65,33 @@ def test_what_differs_is_what_was_changed_and_what_follows(studies: tuple[Path, 
         assert seen[variant, "bits"].ratio == pytest.approx(bits[1] / bits[0])
 
 
+def test_runs_with_equal_logs_differ_if_their_models_do(
+    studies: tuple[Path, Path], tmp_path: Path
+) -> None:
+    # The log has times, bits and energy: a step size changes none of them.
+    gd = {"kind": "gd", "step_size": "0.5/L"}
+    other = fedsim.run(scenario(variants={"gd": {"algorithm": gd}}), out=tmp_path / "other").folder
+    runs = [studies[0] / "gd/seed-1", other / "gd/seed-1"]
+    found = [each for each in differences(*map(Side.of_folder, runs)) if each.part == "results"]
+    assert [each.key for each in found] == ["digest of the rounds", "objective", "gap"]
+    gaps = [fedsim.open(run).summary.gap.item() for run in runs]
+    assert found[-1].ratio == pytest.approx(gaps[1] / gaps[0])
+
+
+def test_measures_of_the_last_round_are_compared(tmp_path: Path) -> None:
+    runs = [
+        fedsim.run(
+            scenario(variants={}, measures=["gradient_norm"], algorithm={"kind": "gd", **step}),
+            out=tmp_path / str(number),
+        )
+        for number, step in enumerate(({"step_size": "1/L"}, {"step_size": "0.5/L"}))
+    ]
+    sides = [Side.of_folder(run.folder) for run in runs]
+    found = {each.key: each for each in differences(*sides)}["gradient_norm"]
+    last = [run.rounds.gradient_norm.iloc[-1] for run in runs]
+    assert found[3:] == pytest.approx((*last, last[1] / last[0]))
+
+
 def test_single_variants_are_paired_whatever_they_are_called(studies: tuple[Path, Path]) -> None:
     runs = [studies[0] / name / "seed-1" for name in ("base", "gd")]
     found = {each.key: each for each in differences(*map(Side.of_folder, runs))}

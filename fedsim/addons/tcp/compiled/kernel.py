@@ -28,7 +28,7 @@ from fedsim.addons.tcp.compiled.events import (
     on_a_line,
     release,
 )
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
 from fedsim.addons.tcp.compiled.queues import claim
 from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.compiled.windows import measure, reset_window, restore_timeout
@@ -239,10 +239,7 @@ def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
             W[node + at.HOP],
         )
     elif kind == at.FORWARD:
-        ways.forward(
-            W,
-            F,
-            m,
+        train = Train(
             W[node + at.NUMBER],
             W[node + at.COUNT],
             F[node + at.BITS],
@@ -250,8 +247,8 @@ def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
             F[node + at.PACE],
             F[at.NOW],
             F[node + at.LAST],
-            W[node + at.HOP],
         )
+        ways.forward(W, F, m, train, W[node + at.HOP])
     elif kind == at.ACKNOWLEDGED:
         acknowledgements.take_acknowledgement(W, F, m, node)
     elif kind == at.ALL_ACKNOWLEDGED:

@@ -6,7 +6,7 @@ from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.boards import has, segment
 from fedsim.addons.tcp.compiled.compiler import inline, part
 from fedsim.addons.tcp.compiled.events import call
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
 from fedsim.addons.tcp.receiver import EVERY, GROWS
 from fedsim.addons.tcp.transfer import BLOCK, BLOCKS
 
@@ -91,18 +91,9 @@ def _is_early(W: Integers, m: int, number: int) -> int:
 
 
 @part
-def take_train(
-    W: Integers,
-    F: Reals,
-    m: int,
-    number: int,
-    count: int,
-    sent: float,
-    pace: float,
-    first: float,
-    last: float,
-) -> None:
+def take_train(W: Integers, F: Reals, m: int, train: Train) -> None:
     """Receive several segments in order: see `Receiver.take_train`."""
+    number, count, _, sent, pace, first, last = train
     every = 1 if W[at.LINUX] and number + count <= GROWS else EVERY
     # Segments that waited before the train count towards the first acknowledgement.
     skipped = max(every - 1 - W[m + at.UNSAID], 0)

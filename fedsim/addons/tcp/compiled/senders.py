@@ -6,7 +6,7 @@ from fedsim.addons.tcp.compiled import boards, windows
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, forget
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
 from fedsim.addons.tcp.compiled.queues import claim, is_crowded
 from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.compiled.streams import begin_stream, may_flow, narrow_link
@@ -53,7 +53,8 @@ def _launch_part(
     if number + count == W[m + at.TOTAL]:
         # A train has one size: the mean, which is exact in total.
         bits += (F[m + at.SHORT] - bits) / count
-    forward(W, F, m, number, count, bits, start, pace, start, end, at.NOTHING)
+    train = Train(number, count, bits, start, pace, start, end)
+    forward(W, F, m, train, at.NOTHING)
 
 
 @part

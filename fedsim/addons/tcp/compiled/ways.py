@@ -5,7 +5,7 @@ from math import inf
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, free_node, take_node
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
 from fedsim.addons.tcp.compiled.queues import carry, carry_one, is_crowded, room
 from fedsim.addons.tcp.compiled.receivers import (
     acknowledge_late,
@@ -26,24 +26,12 @@ def _over(W: Integers, m: int, number: int) -> int:
 
 
 @part
-def _push_train(
-    W: Integers,
-    F: Reals,
-    m: int,
-    number: int,
-    count: int,
-    bits: float,
-    sent: float,
-    pace: float,
-    first: float,
-    last: float,
-    hop: int,
-) -> None:
+def _push_train(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
     """Schedule the arrival of segments at a queue."""
-    node = call(W, F, first, at.FORWARD, m)
-    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = number, count, hop
-    F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = bits, sent, pace
-    F[node + at.LAST] = last
+    node = call(W, F, train.first, at.FORWARD, m)
+    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = train.number, train.segments, hop
+    F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = train.bits, train.sent, train.pace
+    F[node + at.LAST] = train.last
 
 
 @part
@@ -105,20 +93,9 @@ def _deliver_packet(
 
 
 @part
-def forward(
-    W: Integers,
-    F: Reals,
-    m: int,
-    number: int,
-    count: int,
-    bits: float,
-    sent: float,
-    pace: float,
-    first: float,
-    last: float,
-    hop: int,
-) -> None:
+def forward(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
     """Move a train to the next queue that others use, or to its receiver."""
+    number, count, bits, sent, pace, first, last = train
     if count == 1:
         forward_one(W, F, m, number, bits, sent, first, hop)
         return
@@ -130,7 +107,7 @@ def forward(
         s = p + at.WAY + hop * at.STAGE
         q = W[s + at.AT]
         if first > now and W[s + at.SHARED]:
-            _push_train(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            _push_train(W, F, m, Train(number, count, bits, sent, pace, first, last), hop)
             return
         space = 0.0
         # A train stays whole if none of its segments can be dropped, or if all arrive at one
@@ -140,7 +117,7 @@ def forward(
             space = room(W, F, q, first, F[s + at.LEAD])
             whole = space >= count or first == last
         if not whole:
-            _split(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            _split(W, F, m, Train(number, count, bits, sent, pace, first, last), hop)
             return
         # Only for trains of one instant: the tail is dropped.
         if space < count:
@@ -151,26 +128,15 @@ def forward(
         first, last = first + F[s + at.AFTER], last + F[s + at.AFTER]
         hop += 1
     if count > 1:
-        _deliver(W, F, m, number, count, sent, pace, first, last)
+        _deliver(W, F, m, Train(number, count, bits, sent, pace, first, last))
     else:  # the others were tail-dropped
         _deliver_one(W, F, m, number, bits, sent, first)
 
 
 @piece
-def _split(
-    W: Integers,
-    F: Reals,
-    m: int,
-    number: int,
-    count: int,
-    bits: float,
-    sent: float,
-    pace: float,
-    first: float,
-    last: float,
-    hop: int,
-) -> None:
+def _split(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
     """Forward the segments of a train one by one."""
+    number, count, bits, sent, pace, first, last = train
     between = (last - first) / max(count - 1, 1)
     for n in range(count):
         forward_one(W, F, m, number + n, bits, sent + n * pace, first + n * between, hop)
@@ -180,18 +146,9 @@ def _split(
 
 
 @piece
-def _deliver(
-    W: Integers,
-    F: Reals,
-    m: int,
-    number: int,
-    count: int,
-    sent: float,
-    pace: float,
-    first: float,
-    last: float,
-) -> None:
+def _deliver(W: Integers, F: Reals, m: int, train: Train) -> None:
     """Deliver a train of several segments."""
+    number, count, _, sent, pace, first, last = train
     before = count_arrived(W, m)
     # A retransmission after the end.
     if before == W[m + at.TOTAL]:
@@ -200,7 +157,7 @@ def _deliver(
     if F[m + at.DUE] < first:
         acknowledge_late(W, F, m, F[m + at.DUE])
     if number == W[m + at.AWAITED] and not W[m + at.EARLIES] and not is_crowded(W, m):
-        take_train(W, F, m, number, count, sent, pace, first, last)
+        take_train(W, F, m, train)
     else:
         between = (last - first) / max(count - 1, 1)
         for n in range(count):

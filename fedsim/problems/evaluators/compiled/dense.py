@@ -86,6 +86,18 @@ def unload(_: Array, V: Array, subtracted: Array, out: Array, d: int, m: int) ->
 
 
 @part
+def _four_rows(rows: Array, drawn: Whole, first: int) -> tuple[Array, Array, Array, Array]:
+    """Return four rows from a position on, in the order of the draws if there are any."""
+    n = len(rows)
+    return (
+        rows[row_at(drawn, first, n)],
+        rows[row_at(drawn, first + 1, n)],
+        rows[row_at(drawn, first + 2, n)],
+        rows[row_at(drawn, first + 3, n)],
+    )
+
+
+@part
 def _multiply_rows(
     rows: Array, drawn: Whole, first: int, count: int, W: Array, block: Block
 ) -> None:
@@ -94,8 +106,7 @@ def _multiply_rows(
     _clear(A, count)
     # Four rows at a time; up to three are left for the second loop.
     for i in range(0, even, 4):
-        x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
-        x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
+        x0, x1, x2, x3 = _four_rows(rows, drawn, first + i)
         add_products(x0, x1, x2, x3, W, A, i)
     for i in range(even, count):
         add_product(rows[row_at(drawn, first + i, n)], W, A, i)
@@ -108,8 +119,7 @@ def _collect_rows(
     """Add the rows of a block, each with its slopes in A, to G, shape (m, d)."""
     A, n, even = block.A, len(rows), count // 4 * 4
     for i in range(0, even, 4):
-        x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
-        x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
+        x0, x1, x2, x3 = _four_rows(rows, drawn, first + i)
         add_multiples(x0, x1, x2, x3, A, i, G)
     for i in range(even, count):
         add_multiple(rows[row_at(drawn, first + i, n)], A, i, G)

@@ -261,8 +261,7 @@ def evaluate(
         marks: see `WorkQueue`.
         room: a buffer of five times the length of a model.
         narrow: a buffer of the samples' type, for two models and a block.
-        only: the index of a single piece, to be evaluated if pending; negative for all, in
-            order.
+        only: the index of a single piece, to be evaluated if pending; negative for all, in order.
         most: the largest number of pieces.
     """
     size, room, narrow = form.size, lent(room), lent(narrow)

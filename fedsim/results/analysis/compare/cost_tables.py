@@ -32,12 +32,11 @@ def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
         confidence: of the interval, between 0 and 1.
 
     Returns:
-        One row per variant, in the order of `costs`: variant, runs, reached, and for each cost c
-        of `COMPARED` the mean over the runs that reached the target as c, and its interval as
-        c_low and c_high: Student's for the logarithm of the mean, by the delta method, so that
-        it never reaches 0; of two or three runs, which say too little for that, the least and
-        the largest. The mean is NaN where no run got there, the interval where fewer than two
-        did.
+        One row per variant, in the order of `costs`: variant, runs, reached, and for each cost c of
+        `COMPARED` the mean over the runs that reached the target as c, and its interval as c_low
+        and c_high: Student's for the logarithm of the mean, by the delta method, so that it never
+        reaches 0; of two or three runs, which say too little for that, the least and the largest.
+        The mean is NaN where no run got there, the interval where fewer than two did.
 
     Raises:
         ValueError: the confidence is not between 0 and 1.
@@ -106,12 +105,11 @@ def pair(
     Returns:
         One row per variant and cost of `COMPARED`: variant, cost, seeds (in which either reached
         the target), cheaper and costlier (in so many of them it is), pairs (in which both did),
-        difference (the paired difference: the mean over these of its cost less that of
-        `against`), ratio (the typical one over all seeds, and the interval from low to high; NaN in
-        place of a ratio to a cost of 0),
-        p_value (not corrected), p_holm (corrected for all pairs of variants) and verdict.
-        The rule is that of `fedsim.results.analysis.compare.pairwise`, the words are those of
-        `verdict`.
+        difference (the paired difference: the mean over these of its cost less that of `against`),
+        ratio (the typical one over all seeds, and the interval from low to high; NaN in place of a
+        ratio to a cost of 0), p_value (not corrected), p_holm (corrected for all pairs of variants)
+        and verdict. The rule is that of `fedsim.results.analysis.compare.pairwise`, the words are
+        those of `verdict`.
 
     Raises:
         ValueError: there is no variant of that name, or the confidence is not between 0 and 1.

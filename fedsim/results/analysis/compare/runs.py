@@ -128,8 +128,8 @@ class RunOrigin(NamedTuple):
     Attributes:
         path: its folder, in full.
         scenario: the hash of what it has in common with the other seeds of its variant.
-        study: what the folder is of in which it was found; None where that does not say, or the
-            run was asked for by itself.
+        study: what the folder is of in which it was found; None where that does not say, or the run
+            was asked for by itself.
     """
 
     path: Path
@@ -170,8 +170,8 @@ def select_runs(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
         place: as for `run_folders`.
 
     Raises:
-        DataError: the seeds of a variant do not belong together, or a manifest is damaged, or, of
-            a run that does not belong to the scenario, another file.
+        DataError: the seeds of a variant do not belong together, or a manifest is damaged, or, of a
+            run that does not belong to the scenario, another file.
     """
     study = read_study(place) if place.is_dir() else None
     paths = run_folders(place)

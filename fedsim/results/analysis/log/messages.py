@@ -44,8 +44,7 @@ def bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per direction and kind, in order of first appearance: variant and seed, where the
         log has them; direction ("up" to the server or a gateway, "down" from it, or "peer" between
-        clients),
-        message, messages (a count), payload_bits, header_bits, transport_bits (first
+        clients), message, messages (a count), payload_bits, header_bits, transport_bits (first
         transmissions), retransmitted_bits, and bits, the sum of these four. All bits of a run
         together are the bits that its ledger has as sent.
 
@@ -160,8 +159,8 @@ def lost_messages(events: pd.DataFrame) -> pd.DataFrame:
         has them; client (of an upload and between clients the sender, of a download the receiver;
         broadcasts, which have no single receiver, are left out), direction, messages, lost (for
         good), aborted (an end could not go on), in_flight (at the end of the run), retransmissions
-        (messages of which packets were sent again), retransmitted_bits, and share_retransmitted
-        (of the bits sent).
+        (messages of which packets were sent again), retransmitted_bits, and share_retransmitted (of
+        the bits sent).
 
     Raises:
         DataError: the log lacks a column.

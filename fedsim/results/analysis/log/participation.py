@@ -90,9 +90,9 @@ def participation(events: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per client that the log mentions: variant and seed, where the log has them; client,
-        a count of rounds for each of `OUTCOMES` ("no message" as no_message: rounds, of those
-        that ended, in which the log has none of the others), and share (of the rounds that ended
-        in which it replied; NaN where none has ended).
+        a count of rounds for each of `OUTCOMES` ("no message" as no_message: rounds, of those that
+        ended, in which the log has none of the others), and share (of the rounds that ended in
+        which it replied; NaN where none has ended).
 
     Raises:
         DataError: the log lacks a column.

@@ -43,11 +43,11 @@ def critical_path(events: pd.DataFrame) -> pd.DataFrame:
         One row per round that ended: variant and seed, where the log has them; round, client (whose
         message arrived last; None where none did), tied (clients whose message arrived at that
         instant, itself included), duration (s, since the round before), and its parts, s, which add
-        up to it: before_download (promotion, latency, queue), download,
-        work (from the download to the first bit of the reply: computing, the wait for the radio),
-        upload (with packets that were sent again), transit (between sender and receiver, where
-        these are not one link), after (the wait for a deadline, or for replies that never came).
-        Without a reply all of the time is in after.
+        up to it: before_download (promotion, latency, queue), download, work (from the download to
+        the first bit of the reply: computing, the wait for the radio), upload (with packets that
+        were sent again), transit (between sender and receiver, where these are not one link), after
+        (the wait for a deadline, or for replies that never came). Without a reply all of the time
+        is in after.
 
     Raises:
         DataError: the log lacks a column.

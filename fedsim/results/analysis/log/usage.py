@@ -36,8 +36,8 @@ def client_utilisation(events: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per client that the log mentions: variant and seed, where the log has them; client,
-        computing, sending, receiving, and busy, their sum: shares of the run's length, from 0 to
-        1; NaN of a run without length.
+        computing, sending, receiving, and busy, their sum: shares of the run's length, from 0 to 1;
+        NaN of a run without length.
 
     Raises:
         DataError: the log lacks a column.

@@ -44,12 +44,12 @@ def waiting_by_cause(events: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per client that the log mentions: variant and seed, where the log has them; client;
         and what it waited for, s: server (for an exchange that asks it, at last for the run's end),
-        radio (promotion), link (for the first bit when the radio is connected:
-        latency, a queue, a duty cycle), share (what its bits took beyond the time at the highest
-        rate that a message of its own had in that direction: others shared the link, or its
-        channel was slower), close (for replies of others, or a deadline); busy (computing, and
-        bits at that highest rate) and away (offline, or its battery empty). All of these add up to
-        the run's length. Where clients reply to each other, close is the wait for others.
+        radio (promotion), link (for the first bit when the radio is connected: latency, a queue, a
+        duty cycle), share (what its bits took beyond the time at the highest rate that a message of
+        its own had in that direction: others shared the link, or its channel was slower), close
+        (for replies of others, or a deadline); busy (computing, and bits at that highest rate) and
+        away (offline, or its battery empty). All of these add up to the run's length. Where clients
+        reply to each other, close is the wait for others.
 
     Raises:
         DataError: the log lacks a column.

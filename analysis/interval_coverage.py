@@ -79,8 +79,8 @@ _QSGD = {"compressor": {"kind": "qsgd", "levels": 128}}
 
 STUDIES = (
     Study(
-        "quickstart, rows dealt at random: seeds decide",
-        "quickstart.yaml",
+        "censoring, rows dealt at random: seeds decide",
+        "censoring.yaml",
         (
             "problem.split={kind: dirichlet, alpha: 2}",
             "stop.gap=1e-2",

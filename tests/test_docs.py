@@ -167,7 +167,7 @@ def test_every_column_and_event_of_the_log_is_explained(site: Path) -> None:
 
 def test_every_column_of_the_other_tables_is_explained(site: Path, tmp_path: Path) -> None:
     stop = ["variants={}", "stop={rounds: 1}"]
-    result = fedsim.run(ROOT / "scenarios/quickstart.yaml", out=tmp_path, overrides=stop)
+    result = fedsim.run(ROOT / "scenarios/censoring.yaml", out=tmp_path, overrides=stop)
     shown = codes(site, "log")
     assert shown >= set(result.clients.columns)
     assert shown >= COLUMNS
@@ -220,7 +220,7 @@ def test_every_block_of_code_runs(
             commands(body)
         case "yaml":
             yaml = YAML(typ="safe", pure=True)
-            whole, said = yaml.load(ROOT / "scenarios/quickstart.yaml"), yaml.load(body)
+            whole, said = yaml.load(ROOT / "scenarios/censoring.yaml"), yaml.load(body)
             assert load(
                 said if {"problem", "fleet"} <= set(said) else whole | {"variants": {}} | said
             ).variants

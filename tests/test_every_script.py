@@ -224,7 +224,7 @@ def test_hashes_of_logs_are_recorded_and_compared(
 ) -> None:
     hashes = script("log_hashes")
     (tmp_path / "scenarios").mkdir()
-    shutil.copy(ROOT / "scenarios/quickstart.yaml", tmp_path / "scenarios")
+    shutil.copy(ROOT / "scenarios/censoring.yaml", tmp_path / "scenarios")
     monkeypatch.setattr(hashes, "ROOT", tmp_path)
     file = tmp_path / "hashes.json"
     monkeypatch.setattr(sys, "argv", ["log_hashes.py", "record", str(file)])
@@ -234,13 +234,13 @@ def test_hashes_of_logs_are_recorded_and_compared(
         hashes.main()
     assert (same.value.code, capsys.readouterr().out) == (0, "every log is what it was\n")
     known = json.loads(file.read_text(encoding="utf-8"))
-    assert list(known["scenarios/quickstart.yaml"]) == ["chb/seed-1", "hb/seed-1", "gd/seed-1"]
-    known["scenarios/quickstart.yaml"]["gd/seed-1"] = "another"
+    assert list(known["scenarios/censoring.yaml"]) == ["chb/seed-1", "hb/seed-1", "gd/seed-1"]
+    known["scenarios/censoring.yaml"]["gd/seed-1"] = "another"
     file.write_text(json.dumps(known), encoding="utf-8")
     with pytest.raises(SystemExit) as other:
         hashes.main()
     assert other.value.code == 1
-    assert "quickstart.yaml gd/seed-1: another before" in capsys.readouterr().out
+    assert "censoring.yaml gd/seed-1: another before" in capsys.readouterr().out
 
 
 # Coverage

@@ -218,7 +218,7 @@ def test_errors_come_back_whole_from_another_process(error: Exception) -> None:
 @pytest.mark.slow
 def test_a_file_in_place_of_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "fedsim", "run", "scenarios/quickstart.yaml"]
+    command = [sys.executable, "-m", "fedsim", "run", "scenarios/censoring.yaml"]
     done = subprocess.run(
         [*command, "--out", tmp_path / "file"], check=False, capture_output=True, text=True
     )

@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.slow
 
 STUDY = """\
-fedsim run scenarios/quickstart.yaml --set seeds=3 --jobs 2 --out runs/study
+fedsim run scenarios/censoring.yaml --set seeds=3 --jobs 2 --out runs/study
 fedsim compare runs/study --target gap=1e-5 --against gd
 fedsim report runs/study
 fedsim trace runs/study/chb/seed-1 --rounds 10:20
@@ -40,26 +40,26 @@ def block(page: str) -> Any:
     return YAML(typ="safe", pure=True).load(found[1])
 
 
-def quickstart() -> Any:
-    return YAML(typ="safe", pure=True).load(ROOT / "scenarios/quickstart.yaml") | {"variants": {}}
+def censoring() -> Any:
+    return YAML(typ="safe", pure=True).load(ROOT / "scenarios/censoring.yaml") | {"variants": {}}
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # it samples clients for chb
-def test_the_fleet_runs_in_place_of_the_quickstart_s(tmp_path: Path) -> None:
-    result = fedsim.run(quickstart() | block("scenario/fleet.md"), out=tmp_path)
+def test_the_fleet_runs_in_place_of_the_censoring_study_s(tmp_path: Path) -> None:
+    result = fedsim.run(censoring() | block("scenario/fleet.md"), out=tmp_path)
     assert result.summary["status"].tolist() == ["done"]
     assert result.summary["rounds"].tolist() == [20]
     assert set(result.events["event"]) >= {"sampled", "offline", "online", "late", "tail"}
 
 
-def test_the_wire_runs_in_place_of_the_quickstart_s(tmp_path: Path) -> None:
-    result = fedsim.run(quickstart() | block("scenario/wire.md"), out=tmp_path)
+def test_the_wire_runs_in_place_of_the_censoring_study_s(tmp_path: Path) -> None:
+    result = fedsim.run(censoring() | block("scenario/wire.md"), out=tmp_path)
     assert result.summary["rounds"].tolist() == [50]
     assert result.rounds["gap"].iloc[-1] < result.rounds["gap"].iloc[0] / 10
 
 
-def test_the_sweep_is_nine_variants_of_the_quickstart() -> None:
-    plan = load(quickstart() | block("howto/sweeps.md"))
+def test_the_sweep_is_nine_variants_of_the_censoring_study() -> None:
+    plan = load(censoring() | block("howto/sweeps.md"))
     pairs = {
         (each.scenario.algorithm.momentum, each.scenario.algorithm.censor)  # type: ignore[attr-defined]
         for each in plan.variants
@@ -68,8 +68,8 @@ def test_the_sweep_is_nine_variants_of_the_quickstart() -> None:
     assert all(len(each.seeds) == 5 for each in plan.variants)
 
 
-def test_the_problem_runs_on_the_quickstart_s_fleet(tmp_path: Path) -> None:
-    rounds = fedsim.run(quickstart() | block("scenario/problem.md"), out=tmp_path).rounds
+def test_the_problem_runs_on_the_censoring_study_s_fleet(tmp_path: Path) -> None:
+    rounds = fedsim.run(censoring() | block("scenario/problem.md"), out=tmp_path).rounds
     assert rounds["test_accuracy"].iloc[-1] > 0.9
     assert 0 < rounds["nonzeros"].iloc[-1] < rounds["nonzeros"].max()
 

@@ -34,7 +34,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def overrides(rounds: int, uplink: str) -> list[str]:
-    """Return what makes a study of the quickstart."""
+    """Return what makes a study of the scenario `censoring`."""
     methods = ", ".join(f"{name}: {{algorithm: {_inline(one)}}}" for name, one in METHODS.items())
     return [
         f"variants={{{methods}}}",
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300, help="of each run")
     parser.add_argument("--worlds", type=int, default=1000, help="at the least")
     asked = parser.parse_args()
-    fedsim.run("quickstart", overrides=["stop={rounds: 2}", "variants={}"])  # warm
+    fedsim.run("censoring", overrides=["stop={rounds: 2}", "variants={}"])  # warm
     for name, uplink in LINKS.items():
         with TemporaryDirectory() as folder:
             print(
@@ -71,9 +71,9 @@ def main() -> None:
 def measured(place: Path, said: list[str], worlds: int) -> str:
     """Return a text with the times to run and to re-price a study."""
     known = []
-    before = seconds(lambda: fedsim.run("quickstart", out=place / "runs", overrides=said))
+    before = seconds(lambda: fedsim.run("censoring", out=place / "runs", overrides=said))
     priced = seconds(lambda: known.append(fedsim.robust(place / "runs", worlds=worlds)))
-    after = seconds(lambda: fedsim.run("quickstart", out=place / "again", overrides=said))
+    after = seconds(lambda: fedsim.run("censoring", out=place / "again", overrides=said))
     design, study = known[0].design, (before + after) / 2
     return (
         f"{design.drawn:,} worlds and {design.count - design.drawn:,} on lines: {priced:.1f} s;"

@@ -87,7 +87,7 @@ def _best() -> Iterator[Study]:
 STUDIES = (
     Study(
         "front page",
-        "quickstart.yaml",
+        "censoring.yaml",
         tuple(("chb", other, cost) for other in ("hb", "gd") for cost in COSTS),
     ),
     *_tails(),

@@ -221,7 +221,7 @@ def run(
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
 
     Example:
-        >>> len(fedsim.run("quickstart", overrides=["stop={rounds: 2}"]).summary)
+        >>> len(fedsim.run("censoring", overrides=["stop={rounds: 2}"]).summary)
         3
     """
     share = _share(shard, jobs, executor, cluster)

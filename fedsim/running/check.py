@@ -344,8 +344,8 @@ def check(
         DataError: its data cannot be read.
 
     Example:
-        >>> fedsim.check("quickstart", overrides=["stop={rounds: 2}"]).title.partition(", ")[0]
-        'quickstart: 3 variants x 1 seed = 3 runs'
+        >>> fedsim.check("censoring", overrides=["stop={rounds: 2}"]).title.partition(", ")[0]
+        'censoring: 3 variants x 1 seed = 3 runs'
     """
     return check_plan(load(source, overrides=overrides, blocks=blocks, graph=graph))
 

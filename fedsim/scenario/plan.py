@@ -191,7 +191,7 @@ def load(
         BlockError: a class in `blocks` is not a block, is incomplete, or has the name of another.
 
     Example:
-        >>> [variant.name for variant in load("quickstart").variants]
+        >>> [variant.name for variant in load("censoring").variants]
         ['chb', 'hb', 'gd']
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
@@ -241,9 +241,9 @@ def dump(scenario: Scenario, question: str = "") -> str:
         question: a comment for the first line.
 
     Example:
-        >>> plan = load("quickstart")
+        >>> plan = load("censoring")
         >>> dump(plan.variants[0].scenario).splitlines()[0]
-        'name: quickstart'
+        'name: censoring'
     """
     tree = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
     plain = without_keys(json.dumps(tree, ensure_ascii=False))

@@ -293,12 +293,12 @@ def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> Non
     logs = set()
     for carry in ("values", "bytes"):
         out = tmp_path / carry
-        parts = ["scenarios/quickstart.yaml", "--set", "stop.rounds=3", "--set", "variants={}"]
+        parts = ["scenarios/censoring.yaml", "--set", "stop.rounds=3", "--set", "variants={}"]
         result = CliRunner().invoke(app, ["run", *parts, "--carry", carry, "--out", str(out)])
         assert result.exit_code == 0, result.output
         logs.add(read_manifest(out / "base/seed-1")[EVENTS]["sha256"])
     assert len(logs) == 1
-    refused = CliRunner().invoke(app, ["run", "scenarios/quickstart.yaml", "--carry", "post"])
+    refused = CliRunner().invoke(app, ["run", "scenarios/censoring.yaml", "--carry", "post"])
     assert refused.exit_code == 2
     assert "'values'" in refused.output
     with pytest.raises(ValueError, match="carry is one of values, bytes; got 'post'"):

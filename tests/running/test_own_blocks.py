@@ -178,7 +178,7 @@ def test_code_is_made_again_with_one_line_unless_it_has_the_same_version(
 @pytest.mark.parametrize("version", ["", " ", 3])
 def test_a_version_is_a_text(version: Any) -> None:
     with pytest.raises(DataError, match=r"got .*; a version is a text of your choice"):
-        fedsim.run("quickstart", version=version)
+        fedsim.run("censoring", version=version)
 
 
 def test_a_version_is_of_code_alone(tmp_path: Path) -> None:

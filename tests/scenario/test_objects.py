@@ -20,8 +20,8 @@ from tests.tiers import every
 
 HB = HeavyBall(step_size="1/L", momentum=0.4)
 GD = GradientDescent(step_size="1/L")
-QUICKSTART = Scenario(
-    name="quickstart",
+CENSORING = Scenario(
+    name="censoring",
     problem=ProblemSpec(
         loss=Logistic(scale="sum", l2=1, labels="plus-minus"),
         data=Bundled(name="breast-cancer", preprocess=("standardise",)),
@@ -41,15 +41,15 @@ QUICKSTART = Scenario(
 )
 
 
-def test_the_quickstart_of_objects_is_that_of_the_file() -> None:
-    written = fedsim.load(ROOT / "scenarios/quickstart.yaml").variants
-    made = fedsim.load(QUICKSTART).variants
+def test_the_scenario_of_objects_is_that_of_the_file() -> None:
+    written = fedsim.load(ROOT / "scenarios/censoring.yaml").variants
+    made = fedsim.load(CENSORING).variants
     assert [each.name for each in made] == [each.name for each in written]
     assert [each.fingerprint for each in made] == [each.fingerprint for each in written]
 
 
 def test_objects_stand_in_mappings_too() -> None:
-    plain = QUICKSTART.model_dump(mode="json", exclude={"algorithm", "variants"})
+    plain = CENSORING.model_dump(mode="json", exclude={"algorithm", "variants"})
     (one,) = fedsim.load(plain | {"algorithm": GD}).variants
     assert one.scenario.algorithm == GD
 

@@ -11,12 +11,12 @@ from tests.conftest import ROOT
 from tests.runs import small
 from tests.tiers import every
 
-QUICKSTART = ROOT / "scenarios/quickstart.yaml"
+CENSORING = ROOT / "scenarios/censoring.yaml"
 
 
 def test_every_variant_carries_the_question_of_its_file() -> None:
-    asked = {variant.question for variant in fedsim.load(QUICKSTART).variants}
-    assert asked == {QUICKSTART.read_text().splitlines()[0].removeprefix("# ")}
+    asked = {variant.question for variant in fedsim.load(CENSORING).variants}
+    assert asked == {CENSORING.read_text().splitlines()[0].removeprefix("# ")}
 
 
 def test_what_is_made_in_python_asks_nothing() -> None:

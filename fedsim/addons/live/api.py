@@ -83,7 +83,7 @@ def run_live(
         RunError: runs have failed; the others are kept.
 
     Example:
-        >>> len(fedsim.addons.live.run_live("quickstart", overrides=["stop={rounds: 2}"]).summary)
+        >>> len(fedsim.addons.live.run_live("censoring", overrides=["stop={rounds: 2}"]).summary)
         3
     """
     plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
@@ -145,7 +145,7 @@ def serve(
         ...     where = f"{address.host}:{address.port}"
         ...     Thread(target=fedsim.addons.live.join, args=(where, range(10))).start()
         >>> here, short = "127.0.0.1:0", ["stop={rounds: 2}"]
-        >>> served = fedsim.addons.live.serve("quickstart", here, overrides=short, listening=start)
+        >>> served = fedsim.addons.live.serve("censoring", here, overrides=short, listening=start)
         >>> len(served.runs)
         3
     """

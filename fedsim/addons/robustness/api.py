@@ -338,7 +338,7 @@ def draw_worlds(
         DataError: it has no uncertain constant, or an interval is invalid.
 
     Example:
-        >>> worlds = draw_worlds("quickstart", 4)
+        >>> worlds = draw_worlds("censoring", 4)
         >>> len(worlds), worlds[0][0].partition("=")[0]
         (4, 'fleet.0.device.speed')
     """

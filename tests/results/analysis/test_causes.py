@@ -226,26 +226,26 @@ def test_a_longer_way_is_latency_and_what_the_fleet_draws_meanwhile(pool: Pool) 
     assert "rounds of " in found.notes["at rest"]
 
 
-def test_the_quickstart_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_censoring_study_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["run", "quickstart"])
+    done = CliRunner().invoke(app, ["run", "censoring"])
     answer, reason = done.stdout.splitlines()[:2]
     assert answer.endswith("less energy than hb (one seed)")
     assert reason.startswith("because of fewer rounds: ")
-    result = fedsim.open("runs/quickstart")
+    result = fedsim.open("runs/censoring")
     found = result.causes("chb", "hb")
     rounds = dict(zip(result.summary["variant"], result.summary["rounds"], strict=True))
     share = dict(zip(found.table["cause"], found.table["share"], strict=True))["rounds"]
     of = f"{rounds['chb']} instead of {rounds['hb']} ({100 * share:.0f} % of the difference)"
     assert reason == f"because of fewer rounds: {of}"
-    compared = CliRunner().invoke(app, ["compare", "runs/quickstart"]).stdout
+    compared = CliRunner().invoke(app, ["compare", "runs/censoring"]).stdout
     assert compared.startswith(f"{answer}\n{reason}\n")
     assert "causes of the difference in energy: chb less hb" in compared
-    written = pd.read_csv("runs/quickstart/comparison/causes.csv")
+    written = pd.read_csv("runs/censoring/comparison/causes.csv")
     assert written["difference"].sum() == pytest.approx(found.difference)
-    page = CliRunner().invoke(app, ["report", "runs/quickstart"])
+    page = CliRunner().invoke(app, ["report", "runs/censoring"])
     assert page.exit_code == 0
-    assert reason in Path("runs/quickstart/report.html").read_text(encoding="utf-8")
+    assert reason in Path("runs/censoring/report.html").read_text(encoding="utf-8")
 
 
 def test_over_seeds_causes_are_means_of_the_seeds(tmp_path: Path) -> None:

@@ -330,9 +330,9 @@ def test_clients_that_tie_share_what_they_decided() -> None:
     }  # fmt: skip
 
 
-def test_the_six_phones_of_the_quickstart_share_every_round_of_gradient_descent() -> None:
+def test_the_six_phones_of_the_censoring_study_share_every_round_of_gradient_descent() -> None:
     result = fedsim.run(
-        "quickstart", overrides=["variants={}", "algorithm={kind: gd, step_size: 1/L}"]
+        "censoring", overrides=["variants={}", "algorithm={kind: gd, step_size: 1/L}"]
     )
     decided = deciding_clients(result.events).set_index("client")
     number = result.summary["rounds"].item()

@@ -161,7 +161,7 @@ def test_what_was_chosen_stands_in_the_manifest_and_what_was_seen_in_the_table(
     assert seen.tolist() == [0, 5, 10, 12]
 
 
-def test_the_quickstart_waits_for_no_compiler() -> None:
-    plan = fedsim.load("quickstart")
+def test_the_censoring_study_waits_for_no_compiler() -> None:
+    plan = fedsim.load("censoring")
     job = Builder(plan).build(plan.variants[0], 1)
     assert (job.computing["evaluator"], job.every) == ("one-by-one", 1)

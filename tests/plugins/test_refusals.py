@@ -67,7 +67,7 @@ class Idle(PeerAlgorithm):
     LIVE
 '''
 LIVES = {
-    "": "Idle cannot be used as an algorithm: it has no `live`. It must run a node: exchanges with",
+    "": "Idle cannot be used as an algorithm: it has no `live`. It must run a node: exchange with",
     "async def live(self): ...": "its `live` takes (self), but is called with (self, node)",
     "def live(self, node): ...": "its `live` cannot be awaited. It must begin with async def",
 }

@@ -150,7 +150,8 @@ def test_every_parameter_of_every_method_is_in_the_reference(site: Path) -> None
 
 
 def test_every_method_has_its_box_and_its_source(site: Path) -> None:
-    text = (site / "algorithms/index.html").read_text(encoding="utf-8")
+    pages = sorted((site / "algorithms").glob("*/index.html"))
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
     words = " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
     for model in ALGORITHMS:
         box = (sys.modules[model.__module__].__doc__ or "").partition("\n")[2]

@@ -54,6 +54,16 @@ BLOCKS = [
 ]
 
 
+CARDS = dict(
+    re.findall(
+        r"^-   \*\*(.+?)\*\*\n(.*?)(?=^-   |^</div>)",
+        (DOCS / "index.md").read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
+)
+"""The questions of the first page, and the rest of each card."""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the pages, once for all processes of a run; a warning fails the build."""
@@ -243,3 +253,25 @@ def commands(body: str) -> None:
         assert program == "fedsim"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+def test_the_first_page_answers_twelve_questions() -> None:
+    assert len(CARDS) == 12
+    for question, card in CARDS.items():
+        assert question.endswith("?")
+        (command,) = re.findall(r"^    ```sh\n(.*?)^    ```$", card, re.DOTALL | re.MULTILINE)
+        assert len(command.splitlines()) == 1, question
+        assert re.fullmatch(r"    \[.+\]\(.+\)", card.rstrip().splitlines()[-1]), question
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", CARDS)
+def test_the_command_of_every_card_runs(
+    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three rounds of it, in a folder without any scenario."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    found = re.search(r"^    (fedsim run .*)$", CARDS[question], re.MULTILINE)
+    assert found
+    commands(f"{found[1]} --set stop.rounds=3")

@@ -35,6 +35,16 @@ _GUESTS = {
 }
 """Pages of the site that stand elsewhere in the repository."""
 
+_BOOSTS = {
+    "howto/": 4,
+    "explanation/": 4,
+    "scenario/observing.md": 4,
+    "glossary.md": 2,
+    "reference/": 0.5,
+    "changelog.md": 0.5,
+}
+"""Factors on the rank of search results, by the beginning of a page's path."""
+
 
 def on_files(files: Files, config: Any, **_: object) -> Files:
     """Take in the pages that stand elsewhere, and their figures; take notebooks for pages."""
@@ -45,8 +55,11 @@ def on_files(files: Files, config: Any, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Give headings their anchors, and links the addresses of pages."""
+    """Give headings their anchors, links their pages, and pages their rank in the search."""
     source, address = page.file.src_uri, page.url
+    for beginning, boost in _BOOSTS.items():
+        if source.startswith(beginning):
+            page.meta["search"] = {"boost": boost}
     for name, path in _GUESTS.items():
         markdown = markdown.replace(f"../{path.relative_to(_ROOT).as_posix()}", name)
     if source in _GUESTS:

@@ -1,5 +1,6 @@
 """The pages of the documentation: they build, leave nothing out, and their code runs."""
 
+import json
 import os
 import re
 import shlex
@@ -52,6 +53,16 @@ BLOCKS = [
         )
     )
 ]
+
+
+CARDS = dict(
+    re.findall(
+        r"^-   \*\*(.+?)\*\*\n(.*?)(?=^-   |^</div>)",
+        (DOCS / "index.md").read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
+)
+"""The questions of the first page, and the rest of each card."""
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +161,8 @@ def test_every_parameter_of_every_method_is_in_the_reference(site: Path) -> None
 
 
 def test_every_method_has_its_box_and_its_source(site: Path) -> None:
-    text = (site / "algorithms/index.html").read_text(encoding="utf-8")
+    pages = sorted((site / "algorithms").glob("*/index.html"))
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
     words = " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
     for model in ALGORITHMS:
         box = (sys.modules[model.__module__].__doc__ or "").partition("\n")[2]
@@ -242,3 +254,75 @@ def commands(body: str) -> None:
         assert program == "fedsim"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+def test_the_first_page_answers_twelve_questions() -> None:
+    assert len(CARDS) == 12
+    for question, card in CARDS.items():
+        assert question.endswith("?")
+        (command,) = re.findall(r"^    ```sh\n(.*?)^    ```$", card, re.DOTALL | re.MULTILINE)
+        assert len(command.splitlines()) == 1, question
+        assert re.fullmatch(r"    \[.+\]\(.+\)", card.rstrip().splitlines()[-1]), question
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", CARDS)
+def test_the_command_of_every_card_runs(
+    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three rounds of it, in a folder without any scenario."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    found = re.search(r"^    (fedsim run .*)$", CARDS[question], re.MULTILINE)
+    assert found
+    commands(f"{found[1]} --set stop.rounds=3")
+
+
+SOUGHT = (
+    "slow device",
+    "straggler",
+    "dropout",
+    "learning rate",
+    "client sampling",
+    "non-IID",
+    "latency",
+    "bandwidth",
+    "power",
+    "energy",
+    "privacy",
+    "accuracy",
+    "epochs",
+    "quantization",
+    "sparsification",
+    "checkpoint",
+    "early stopping",
+    "GPU",
+)
+"""Words of the field that a reader types into the search."""
+
+
+@pytest.mark.parametrize("word", SOUGHT)
+def test_the_search_finds_the_words_of_the_field(site: Path, word: str) -> None:
+    """A heading has the word: the search ranks headings above texts."""
+    index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
+    found = [each["location"] for each in index["docs"] if word.lower() in each["title"].lower()]
+    assert any(not place.startswith("reference/") for place in found), found
+
+
+MISTAKES = {
+    "algoritm.step_size=1": "unknown key 'algoritm'; did you mean 'algorithm'?",
+    "fleet.0.radio=lte5": "got \"lte5\"; did you mean 'lte'?",
+    "fleet.0.radio={kind: custom}": "missing, and has no default",
+    "participation={kind: uniform, count: 20}": "got 20, but the fleet has 10 clients",
+    "fleet.0.battery={charge: 0.1 %}": "it would never start; give a charge above the cut-off",
+}
+"""Overrides of the quickstart, and their errors as the page on troubleshooting quotes them."""
+
+
+@pytest.mark.parametrize("override", MISTAKES)
+def test_troubleshooting_quotes_errors_as_they_are(override: str) -> None:
+    page = (DOCS / "faq.md").read_text(encoding="utf-8")
+    assert MISTAKES[override] in page
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        fedsim.check("quickstart", overrides=[override])
+    assert MISTAKES[override] in str(caught.value)

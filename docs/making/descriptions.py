@@ -1,6 +1,7 @@
 """Help texts and docstrings of commands, functions and errors, as Markdown."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import typer
 from docstring_parser import Docstring, DocstringStyle
 from docstring_parser import parse as parsed
-from making.blocks import code, heading, inline, table
+from making.blocks import SHARED, anchored, code, heading, inline, table
 
 import fedsim
 from fedsim.cli import app
@@ -20,20 +21,38 @@ def command_line() -> str:
     group = typer.main.get_command(app)
     commands: dict[str, Any] = group.commands  # type: ignore[attr-defined]
     names: Sequence[str] = group.list_commands(None)  # type: ignore[attr-defined]
-    return "\n\n".join(part for name in names for part in _command(name, commands[name]))
+    uses = Counter(row for name in names for row in _rows(commands[name]))
+    common = [row for row, count in uses.items() if count >= SHARED]
+    parts = [part for name in names for part in _command(name, commands[name], common)]
+    shared = anchored(2, "Common arguments and options", "common-options")
+    return "\n\n".join((shared, table(_HEADS, common), *parts))
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
-    yield heading(2, f"fedsim {name}", name)
-    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        yield f"<p>{inline(paragraph)}</p>"
-    rows = [
+_HEADS = ("argument or option", "meaning", "default")
+
+Row = tuple[str, str, str]
+
+
+def _rows(command: Any) -> list[Row]:
+    return [
         (code(_written(each)), inline(each.help or ""), _default(each))
         for each in command.params
         if not each.hidden and each.name != "help"
     ]
-    if rows:
-        yield table(("argument or option", "meaning", "default"), rows)
+
+
+def _command(name: str, command: Any, common: Sequence[Row]) -> Iterator[str]:
+    """Yield the description of a command; of common options only the names."""
+    yield heading(2, f"fedsim {name}", name)
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        yield f"<p>{inline(paragraph)}</p>"
+    rows = _rows(command)
+    own = [row for row in rows if row not in common]
+    shared = [row[0] for row in rows if row in common]
+    if own:
+        yield table(_HEADS, own)
+    if shared:
+        yield f'<p><a href="#common-options">Common</a>: {", ".join(shared)}</p>'
 
 
 def _written(parameter: Any) -> str:

@@ -13,12 +13,14 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 
 from making.blocks import (
+    Common,
     Reference,
     Schema,
+    alike,
     anchored,
     box,
     code,
@@ -52,6 +54,18 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "observing": ("measures", "observe", "models"),
 }
 """The pages on the blocks of a scenario, under docs/scenario, and the keys that each is on."""
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "averaging": ("averaging", "control_variates", "adaptive", "diloco"),
+    "censored": ("censored", "lag", "charge_aware"),
+    "compressed": ("compressed", "error_feedback", "marina", "marina_p", "sign_sgd", "fedcom"),
+    "sparse": ("thresholding", "matching_pursuit"),
+    "composite": ("composite", "dual_averaging", "switching"),
+    "personal": ("personal",),
+    "asynchronous": ("asynchronous",),
+    "peers": ("gossip", "exact_peers", "choco", "censored_peers", "pairwise", "push_sum"),
+}
+"""The pages on methods, under docs/algorithms, and the modules that each describes."""
 
 _GENERATED = re.compile(
     r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- generated until here -->$", re.MULTILINE | re.DOTALL
@@ -101,32 +115,92 @@ def _by_kind(part: Schema, reference: Reference) -> dict[str, Schema]:
     return {kind_of(block): block for block in reference.blocks(part)}
 
 
-def _algorithms() -> str:
-    """Return every family: the box of its module, then its kinds with their parameters."""
+@cache
+def _methods() -> tuple[Reference, dict[str, Schema], dict[str, Common]]:
+    """Return a reference for the pages of methods, every method's block, and the common keys."""
     document = _document()
     reference = Reference(document["$defs"])
+    reference.page = "../algorithms.md"
     blocks = _by_kind(document["properties"]["algorithm"], reference)
+    return reference, blocks, reference.common(blocks.values(), "key")
+
+
+@cache
+def _common_keys() -> str:
+    """Return the keys that several methods share, and the blocks within."""
+    reference, _, common = _methods()
+    reference.page = "../algorithms.md"
+    parts = [reference.commons(common)]
+    for key, each in common.items():
+        parts += reference.section(f"algorithm.{key}", each.part, 3)
+    return "\n\n".join(parts)
+
+
+def _algorithms() -> str:
+    """Return the methods by family, each with a link to its page, and then the common keys."""
+    rows = []
+    for page, modules in FAMILIES.items():
+        for model in _models_of(modules):
+            kind = str(model.model_fields["kind"].default)
+            name = f'<a id="{kind}"></a><a href="algorithms/{page}.md#{kind}">{code(kind)}</a>'
+            summary = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0]
+            rows.append((name, f'<a href="algorithms/{page}.md">{page}</a>', inline(summary)))
+    shared = anchored(2, "Common keys", "common-keys")
+    said = "Keys that three or more methods share. A method's own section gives other defaults."
+    methods = table(("method", "page", "meaning"), rows)
+    return "\n\n".join((anchored(2, "Methods", "methods"), methods, shared, said, _common_keys()))
+
+
+def _models_of(modules: Iterable[str]) -> list[type[Algorithm]]:
+    paths = [f"fedsim.algorithms.{module}" for module in modules]
+    return [model for path in paths for model in ALGORITHMS if model.__module__ == path]
+
+
+def _family(page: str) -> str:
+    """Return the methods of a page: the box of each module, then its kinds with their keys."""
+    reference, blocks, common = _methods()
+    _common_keys()  # describes the blocks that this page links to
+    reference.page = f"{page}.md"
+    kinds = [str(model.model_fields["kind"].default) for model in _models_of(FAMILIES[page])]
+    here = {
+        key: each
+        for key, each in reference.common([blocks[kind] for kind in kinds], "key").items()
+        if key not in common or not alike(each.part, common[key].part)
+    }
     parts: list[str] = []
-    modules = list(dict.fromkeys(model.__module__ for model in ALGORITHMS))
-    for module in modules:
-        models = [model for model in ALGORITHMS if model.__module__ == module]
-        head, _, said = (sys.modules[module].__doc__ or "").strip().partition("\n")
+    if here:
+        parts += [anchored(2, "Common keys of this page", "common-keys"), reference.commons(here)]
+    for module in FAMILIES[page]:
+        models = _models_of([module])
+        text = sys.modules[models[0].__module__].__doc__ or ""
+        head, _, said = text.strip().partition("\n")
         parts += [f"## {head.rstrip('.')}", box(said)]
-        parts.append(f"<p>The code: {code(module.replace('.', '/') + '.py')}</p>")
+        same_steps = len({model.weighs_losses for model in models}) == 1
+        same_source = len({model.source for model in models}) == 1
+        facts = [_steps(models[0])] if same_steps else []
+        facts += [_source(models[0])] if same_source else []
+        facts.append(f"Code: {code(f'fedsim/algorithms/{module}.py')}")
+        parts.append(f"<p>{' '.join(facts)}</p>")
         for model in models:
             kind = str(model.model_fields["kind"].default)
-            parts += [heading(3, kind, kind), prose(model.__doc__ or ""), _facts(model)]
-            parts.append(reference.keys(blocks[kind]))
+            parts += [heading(3, kind, kind), prose(model.__doc__ or "")]
+            facts = [] if same_steps else [_steps(model)]
+            facts += [] if same_source else [_source(model)]
+            parts += [f"<p>{' '.join(facts)}</p>"] if facts else []
+            parts.append(reference.keys(blocks[kind], common, here))
             for key, part in blocks[kind]["properties"].items():
                 parts += reference.section(f"{kind}.{key}", part, 4)
     return "\n\n".join(parts)
 
 
-def _facts(model: type[Algorithm]) -> str:
-    """Return of which function a method takes gradient steps, and its source."""
+def _steps(model: type[Algorithm]) -> str:
+    """Return of which function a method takes gradient steps."""
     average = "the weighted average of the clients' losses, which is F over the sum of the weights"
-    steps = "the objective F" if model.weighs_losses else average
-    return f"<p>It takes gradient steps on {steps}. Source: {inline(model.source)}</p>"
+    return f"Gradient steps on {'the objective F' if model.weighs_losses else average}."
+
+
+def _source(model: type[Algorithm]) -> str:
+    return f"Source: {inline(model.source)}."
 
 
 def _compressors() -> str:
@@ -199,6 +273,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "keys": _keys,
     **{f"scenario-{page}": partial(_block, page) for page in PARTS},
     "algorithms": _algorithms,
+    **{f"algorithms-{page}": partial(_family, page) for page in FAMILIES},
     "compressors": _compressors,
     "models": _models,
     "networks": networks,

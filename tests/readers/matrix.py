@@ -6,6 +6,7 @@ run; "refused" is one error whose words name what was seen. Empty cells do not a
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -162,6 +163,20 @@ def cells(table: str) -> Iterator[Cell]:
         for reader, verdict in zip(head[1:], row, strict=True):
             if verdict:
                 yield Cell(oddity, reader.strip("`"), verdict)
+
+
+def summary(table: str) -> str:
+    """Return a table by verdict, as the page shows it; readers that differ are in brackets."""
+    rows: dict[str, list[str]] = {"right": [], "note": [], "refused": []}
+    by_oddity: dict[str, list[Cell]] = {}
+    for cell in cells(table):
+        by_oddity.setdefault(cell.oddity, []).append(cell)
+    for oddity, found in by_oddity.items():
+        usual = Counter(cell.verdict for cell in found).most_common(1)[0][0]
+        others = [f"{cell.reader}: {cell.verdict}" for cell in found if cell.verdict != usual]
+        rows[usual].append(f"{oddity} ({', '.join(others)})" if others else oddity)
+    lines = [f"| {verdict} | {'; '.join(each)} |" for verdict, each in rows.items()]
+    return "\n".join(["| reading | in the file |", "|---|---|", *lines])
 
 
 def each_of(table: str) -> pytest.MarkDecorator:

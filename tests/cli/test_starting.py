@@ -78,7 +78,7 @@ def test_what_can_be_fetched_is_listed_with_its_licence_and_checksum() -> None:
 def test_an_example_runs_by_its_name_from_an_empty_folder(empty: Path) -> None:
     result = invoke("run", "quickstart", *SHORT)
     assert result.exit_code == 0, result.output
-    assert (empty / "runs/quickstart/gd/seed-1/summary.json").exists()
+    assert (empty / "runs/quickstart/chb/seed-1/summary.json").exists()
     assert [path.name for path in empty.iterdir()] == ["runs"]
 
 

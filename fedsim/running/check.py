@@ -34,8 +34,13 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 
 def added_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each variant that an override adds, on purpose or by a misspelt name."""
+    """Yield a note for each variant that an override adds, on purpose or by a misspelt name.
+
+    An override that replaces all variants misspells none.
+    """
     others = [variant.name for variant in plan.variants if variant.name not in plan.added]
+    if not others:
+        return
     for name in plan.added:
         hint = nearest(name, others)
         base = next((variant.name for variant in plan.variants if variant.own), "")

@@ -394,7 +394,7 @@ def test_a_variant_that_an_override_adds_is_named(data: Path) -> None:
     assert code == 0
     assert "note: chbb: variants: an override adds this variant; the scenario has" in said
     assert "did you mean 'chb'?" in said
-    for known in ("variants.chb.algorithm.censor=0.2", "variants={}"):
+    for known in ("variants.chb.algorithm.censor=0.2", "variants={}", "variants={one: {}}"):
         assert "adds" not in invoke("check", file, "--set", known)[1]
 
 

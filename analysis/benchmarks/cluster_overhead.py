@@ -2,7 +2,7 @@
 
     python analysis/benchmarks/cluster_overhead.py --runs 200
 
-One worker makes many short runs of the scenario `censoring`, and so does one process without it, in turns;
+One worker makes many short runs of `censoring`, and so does one process without it, in turns;
 both are warm. Seconds are those in which a processor was at work, so other programs of the machine
 count little; it reports medians over the turns, and the quartiles of their differences.
 

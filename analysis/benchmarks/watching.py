@@ -2,7 +2,7 @@
 
     python analysis/benchmarks/watching.py --rounds 20000 --turns 9
 
-One process makes the first variant of the scenario `censoring`: without a page, with the page of the terminal
+One process makes the first variant of `censoring`: without a page, with the page of the terminal
 drawn into one that keeps nothing, and with the report that is drawn again and again, in turns.
 Processor seconds are those in which a processor was at work for the process that makes the run, all
 of its threads included, so that other programs of the machine count little. The report is drawn by

@@ -52,7 +52,7 @@ class Follower:
 
 @pytest.fixture
 def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that a message of a phone passes in the scenario `censoring`, where one client is left."""
+    """The files that a message of a phone passes in `censoring`, where one client is left."""
     monkeypatch.setenv(VARIABLE, "events")
     scenario = YAML(typ="safe").load(ROOT / "scenarios/censoring.yaml")
     del scenario["variants"]

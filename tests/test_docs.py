@@ -316,7 +316,7 @@ MISTAKES = {
     "participation={kind: uniform, count: 20}": "got 20, but the fleet has 10 clients",
     "fleet.0.battery={charge: 0.1 %}": "it would never start; give a charge above the cut-off",
 }
-"""Overrides of the quickstart, and their errors as the page on troubleshooting quotes them."""
+"""Overrides of `censoring`, and their errors as the page on troubleshooting quotes them."""
 
 
 @pytest.mark.parametrize("override", MISTAKES)
@@ -324,5 +324,5 @@ def test_troubleshooting_quotes_errors_as_they_are(override: str) -> None:
     page = (DOCS / "faq.md").read_text(encoding="utf-8")
     assert MISTAKES[override] in page
     with pytest.raises(fedsim.ScenarioError) as caught:
-        fedsim.check("quickstart", overrides=[override])
+        fedsim.check("censoring", overrides=[override])
     assert MISTAKES[override] in str(caught.value)

@@ -413,7 +413,7 @@ STARTS: Registry[Start] = Registry("start", (OwnStart, NormalStart), Start)
 
 # The largest smoothness constant of all clients, without computing the constant of each.
 
-_AT_ONCE = 2**18
+_VALUES_AT_ONCE = 2**18
 """The number of values of samples and of their Gram matrices in one block."""
 
 
@@ -461,7 +461,7 @@ def _in_blocks(
 ) -> Iterator[NDArray[np.intp]]:
     """Yield clients with `rows` rows each, in blocks that take little memory."""
     d = samples.features
-    step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
+    step = max(_VALUES_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
     for at in range(0, len(whose), step):
         yield np.asarray(whose[at : at + step])
 

@@ -17,6 +17,7 @@ from fedsim.problems.tables.guess import guess
 from fedsim.running.check import preflight_notes
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
+from tests.tiers import every
 
 ROWS = 40
 WRITERS = {
@@ -190,6 +191,17 @@ def test_pandas_rows_are_paired_only_where_their_indices_agree() -> None:
     for rows, labels in ((X.to_numpy(), y), (X, y.to_numpy())):
         by_place = fedsim.arrays(rows, labels).read(Path(), np.random.default_rng(0))
         assert by_place.y.tolist() == [1, 0, 0]
+
+
+@every(
+    "kind",
+    ["bool", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32", "float64"],
+)
+def test_arrays_keep_each_number_of_their_type(kind: str) -> None:
+    finest = 1 if kind == "bool" else 1 + np.finfo(kind).eps if "f" in kind else np.iinfo(kind).max
+    X = np.array([[finest, 1], [0, 1]], dtype=kind)
+    read = fedsim.arrays(X, [0.0, 1.0]).read(Path(), np.random.default_rng(0))
+    assert np.array_equal(read.X, X)
 
 
 @pytest.mark.parametrize(

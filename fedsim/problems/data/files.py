@@ -409,7 +409,7 @@ def _as_matrix(X: ArrayLike) -> NDArray[Any]:
         raise DataError("data", f"{text}; fedsim.table takes a data frame as it is")
     if found.dtype in (np.float64, np.float32):
         return np.ascontiguousarray(found)
-    narrow = found.dtype.kind in "ub" or found.dtype.itemsize <= 2
+    narrow = found.dtype.itemsize <= 2  # float32 has every number of two bytes
     return np.ascontiguousarray(found, dtype=np.float32 if narrow else np.float64)
 
 

@@ -117,7 +117,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.problems import SPLITS
 from fedsim.wire import COMPRESSORS
 
-fedsim.run("quickstart", overrides=["stop={rounds: 2}"])
+fedsim.run("censoring", overrides=["stop={rounds: 2}"])
 loaded = {*sys.modules}
 for registry in (ALGORITHMS, SPLITS, COMPRESSORS):
     print(*{model.__module__ for model in registry} & loaded)

@@ -72,7 +72,7 @@ def test_names_and_their_order_are_everywhere_the_same(named: bool, tmp_path: Pa
 @pytest.mark.slow
 def test_tables_of_commands_name_the_folders(tmp_path: Path) -> None:
     priced = ["reprice", "--set", "fleet.0.radio=nb-iot"]
-    for arguments in (["run", "quickstart", "--set", "stop.rounds=2"], ["compare"], priced):
+    for arguments in (["run", "censoring", "--set", "stop.rounds=2"], ["compare"], priced):
         places = ["--out", str(tmp_path)] if arguments[0] == "run" else [str(tmp_path)]
         result = CliRunner().invoke(app, [*arguments, *places])
         assert result.exit_code == 0, result.output

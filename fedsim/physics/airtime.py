@@ -19,9 +19,9 @@ contention (`fedsim.physics.contention`). The contenders depend on the traffic:
   contend with it.
 
 No message waits for what follows the last data of all messages, nor for a backoff before the first.
-So each of M simultaneous messages is spared one M-th of these. Over TCP a message is also spared
-half of the rest of its last acknowledgements: it is complete before they are sent, but those of
-other messages come in between.
+So the time of each of M simultaneous messages is shorter by one M-th of these. Over TCP it is also
+shorter by half of what the message's last acknowledgements take beyond that. The message is
+complete before these are sent; only the acknowledgements of other messages delay it.
 """
 
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ def _append(file: int, *lines: Mapping[str, Any]) -> bool:
 
 
 def _wait(lock: FileLock) -> None:
-    """Acquire the lock of a file; without a lock after all tries, lines are still written one by one."""
+    """Acquire a lock; without it after all tries, lines are still written one by one."""
     for _ in range(_TRIES):
         try:
             if lock.take(exclusive=True):

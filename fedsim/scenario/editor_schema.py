@@ -6,7 +6,7 @@ kind, preset and key has a description, which editors show.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.core.blocks.presets import Preset
@@ -57,8 +57,8 @@ def _described(part: Any) -> Any:
             return {**rest, "properties": inner}
         case {"enum": list(names)} if described := _presets(names):
             return {**part, "enumDescriptions": described}
-        case {"format": "path", **rest} | {"discriminator": dict(), **rest}:  # in no draft
-            return _described(rest)
+        case {"format": "path", **others} | {"discriminator": dict(), **others}:  # in no draft
+            return _described(others)
         case dict():
             return {key: _described(each) for key, each in part.items()}
         case list():
@@ -84,12 +84,11 @@ _ORIGINS = {"lit": "from the literature", "meas": "measured", "est": "an estimat
 _TABLES: tuple[Mapping[str, Preset], ...] = (DEVICES, RADIOS, LORA, NB_IOT, CELLULAR)
 
 
-def _presets(names: Iterable[object]) -> list[str]:
+def _presets(names: Sequence[Any]) -> list[str]:
     """Return the origin of each preset in a list of names; none if they are no presets."""
-    listed = list(names)
     for presets in _TABLES:
-        if set(presets) <= set(listed):
-            return [_origin(presets[name]) if name in presets else "no preset" for name in listed]
+        if set(presets) <= set(names):
+            return [_origin(presets[name]) if name in presets else "no preset" for name in names]
     return []
 
 

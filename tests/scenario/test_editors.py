@@ -1,6 +1,7 @@
 """The schema for editors: described throughout, as strict as `schema`, tried with a server."""
 
 import json
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -142,7 +143,7 @@ def test_init_writes_the_schema_beside_the_scenario(
 
 
 def test_the_entry_for_schemastore_is_one() -> None:
-    text = PAGE.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
+    (text,) = re.findall(r"^    \{\n.+?^    \}$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     entry = json.loads(text)
     assert set(entry) == {"name", "description", "fileMatch", "url"}
     assert entry["url"].rpartition("/")[2] == ADDRESS.rpartition("/")[2]

@@ -16,8 +16,8 @@ from fedsim.results.report.components import PageTable, number, words
 from fedsim.results.report.drawing import PageFigure, draw
 from fedsim.results.report.study import ReportedRun, ReportedStudy
 
-ROUNDS = ("first", "slowest", "median", "last")
-"""The rounds of a run that can be looked at."""
+ROUNDS = ("median", "slowest", "first", "last")
+"""The rounds of a run that can be looked at, by their durations; in the first radios wake up."""
 
 RUNS = 12
 """So many runs can be looked at at most, the first seeds of all variants before the others."""
@@ -48,7 +48,7 @@ def chosen(rounds: pd.DataFrame) -> Mapping[str, Window]:
     if not every:
         return {}
     order = np.argsort([window.end - window.begin for window in every], kind="stable")
-    places = 0, int(order[-1]), int(order[(len(order) - 1) // 2]), len(every) - 1
+    places = int(order[(len(order) - 1) // 2]), int(order[-1]), 0, len(every) - 1
     return {name: every[place] for name, place in zip(ROUNDS, places, strict=True)}
 
 
@@ -102,6 +102,7 @@ def figure(
 
     label = f"What clients were doing in round {window.number}"
     note = _note(window, len(drawn), len(seen.clients), given_up)
+    note = f"{note}{_last(seen, window, clients)}"
     made = draw(f"{name}-{window.number}", label, plot, note, size=(_WIDE, 1.0), row=_ROW)
     return replace(made, table=_table(seen, drawn, window, clients))
 
@@ -124,6 +125,27 @@ def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFr
     ]
     heads = ("client", *(STATES[state][0] for state in states), "what became of it")
     return PageTable("Time in each state within the round", heads, rows)
+
+
+_NAMED = 3  # clients that a note names
+
+
+def _last(seen: Lanes, window: Window, clients: pd.DataFrame) -> str:
+    """Return which clients finished last, and what one of them did until then."""
+    last = seen.last_done(window)
+    if not last:
+        return ""
+    own = seen.spans[(seen.spans["node"] == last[0]) & (seen.spans["end"] <= window.end)]
+    own = own.assign(state=[STATES[str(each)][0] for each in own["state"]])
+    lasted = (own["end"] - own["begin"].clip(lower=window.begin)).groupby(own["state"]).sum()
+    spent = [
+        f"{quantity(float(lasted[each]), 's')} {each}" for each in STATE_ORDER if lasted.get(each)
+    ]
+    after = quantity(float(own["end"].max()) - window.begin, "s")
+    names = display_names(last[:_NAMED], clients)
+    who = ", ".join(names) if len(last) <= _NAMED else f"{names[0]} and {len(last) - 1:,} others"
+    each = " each" if len(last) > 1 else ""
+    return f". Last to finish, after {after}: {who}, with {', '.join(spent)}{each}"
 
 
 _WIDE, _ROW = 7.6, 0.21  # inches of a timeline, and of a lane

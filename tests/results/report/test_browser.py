@@ -257,7 +257,8 @@ def test_no_line_is_wider_than_its_room_but_in_boxes_that_say_so(tab: Tab) -> No
     )
     announced = (
         "[...document.querySelectorAll('section:not([hidden]) .scroll')]"
-        ".filter(each => each.scrollWidth > each.clientWidth + 1).every(each =>"
+        ".filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)"
+        ".every(each =>"
         " each.tabIndex === 0 && each.ariaLabel.endsWith('scrolls sideways') &&"
         " getComputedStyle(each).maskImage !== 'none' &&"
         " getComputedStyle(each.previousElementSibling, '::after').content.includes('scrolls'))"

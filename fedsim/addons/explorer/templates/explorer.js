@@ -326,7 +326,7 @@ function aloneText(shares, complete) {
   const [n] = byLead();
   const { lead, nearest } = state.effects[n][state.cost];
   const slider = study.sliders[n];
-  return `${text}, and no constant alone turns this answer. Nearest: ${slider.title} at ${quantity(nearest, slider.unit)}, which leaves a lead of ${digits(100 * lead, 2)} %.`;
+  return `${text}, and no constant alone turns this answer. Nearest: ${slider.name} at ${quantity(nearest, slider.unit)}, which leaves a lead of ${digits(100 * lead, 2)} %.`;
 }
 
 /** Return the sliders by the lead that they leave to the cheapest variant: those that turn it first. */

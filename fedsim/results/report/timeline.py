@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.results.analysis import quantity
+from fedsim.results.analysis import critical_path, quantity
 from fedsim.results.analysis.client_names import display_names
 from fedsim.results.analysis.plots.canvas import add_keys
 from fedsim.results.analysis.plots.rounds import COLUMNS, MOST, Lanes, Window, draw_round, windows
@@ -68,9 +69,18 @@ def figures(
     abandoned = events[events["event"] == "abandoned"]
     reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
     wanted = chosen(run.rows(study.rounds))
+    paths = critical_path(events).set_index("round").to_dict("index")
     # The slowest round of a run is often its first one: each is drawn once.
     drawn = {
-        window.number: figure(name, lanes, window, clients, most, reasons.get(window.number, ""))
+        window.number: figure(
+            f"{name}-{window.number}",
+            lanes,
+            window,
+            clients,
+            most,
+            reasons.get(window.number, ""),
+            paths.get(window.number),
+        )
         for window in {each.number: each for each in wanted.values()}.values()
     }
     return {called: drawn[window.number] for called, window in wanted.items()}
@@ -83,6 +93,7 @@ def figure(
     clients: pd.DataFrame,
     most: int = MOST,
     given_up: str = "",
+    path: Mapping[str, Any] | None = None,
 ) -> PageFigure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
@@ -93,6 +104,7 @@ def figure(
         clients: the rows of its client table.
         most: clients that are drawn at most.
         given_up: why the round was given up, if so.
+        path: the row of the round in `critical_path`.
     """
     seen = lanes.within(window)
     drawn = seen.choose(most)
@@ -102,8 +114,8 @@ def figure(
 
     label = f"What clients were doing in round {window.number}"
     note = _note(window, len(drawn), len(seen.clients), given_up)
-    note = f"{note}{_last(seen, window, clients)}"
-    made = draw(f"{name}-{window.number}", label, plot, note, size=(_WIDE, 1.0), row=_ROW)
+    note = f"{note}{_path(path, clients)}"
+    made = draw(name, label, plot, note, size=(_WIDE, 1.0), row=_ROW)
     return replace(made, table=_table(seen, drawn, window, clients))
 
 
@@ -127,26 +139,32 @@ def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFr
     return PageTable("Time in each state within the round", heads, rows)
 
 
-_NAMED = 3  # clients that a note names
+def _path(row: Mapping[str, Any] | None, clients: pd.DataFrame) -> str:
+    """Return the critical path of a round in words; empty if it is unknown.
 
-
-def _last(seen: Lanes, window: Window, clients: pd.DataFrame) -> str:
-    """Return which clients finished last, and what one of them did until then."""
-    last = seen.last_done(window)
-    if not last:
+    Args:
+        row: of `critical_path`.
+        clients: the rows of the client table.
+    """
+    if row is None:
         return ""
-    own = seen.spans[(seen.spans["node"] == last[0]) & (seen.spans["end"] <= window.end)]
-    own = own.assign(state=[STATES[str(each)][0] for each in own["state"]])
-    lasted = (own["end"] - own["begin"].clip(lower=window.begin)).groupby(own["state"]).sum()
-    spent = [
-        f"{quantity(float(lasted[each]), 's')} {each}" for each in STATE_ORDER if lasted.get(each)
-    ]
-    after = quantity(float(own["end"].max()) - window.begin, "s")
-    names = display_names(last[:_NAMED], clients)
-    who = ", ".join(names) if len(last) <= _NAMED else f"{names[0]} and {len(last) - 1:,} others"
-    each = " each" if len(last) > 1 else ""
-    return f". Last to finish, after {after}: {who}, with {', '.join(spent)}{each}"
+    parts = [f"{quantity(row[part], 's')} {words}" for part, words in _PARTS.items() if row[part]]
+    if not row["tied"]:
+        return ". No reply arrived in it: the round waited until its end"
+    (name,) = display_names([str(row["client"])], clients)
+    tied = f", one of {row['tied']:,} at the same moment" if row["tied"] > 1 else ""
+    return f". Critical path: the last reply is that of {name}{tied}; {', '.join(parts)}"
 
+
+_PARTS = {
+    "before_download": "until its download",
+    "download": "download",
+    "work": "work and waiting",
+    "upload": "upload",
+    "transit": "in transit",
+    "after": "until the round closed",
+}
+"""The parts of a critical path, and their words."""
 
 _WIDE, _ROW = 7.6, 0.21  # inches of a timeline, and of a lane
 

@@ -19,6 +19,7 @@ from fedsim.results.analysis import (
     ENERGY_PARTS,
     Comparison,
     cost_to_target,
+    critical_path,
     energy_parts,
     over_seeds,
     quantity,
@@ -298,6 +299,15 @@ def test_the_errors_of_models_are_those_that_a_check_states(
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
         regime = LOSSES if lossy else MANY
         assert text.startswith(f"Transfer times, {regime}: {TRANSFERS['fluid'][regime]} (")
+
+
+def test_the_note_of_a_timeline_has_the_critical_path(page: Page, study: ReportedStudy) -> None:
+    run = timeline.choose_runs(study)[0]
+    row = critical_path(run.events(timeline.COLUMNS)).set_index("round").loc[1]
+    note = page.figures["timeline"]["0/first"].note
+    assert f"the last reply is that of {row['client']}" in note
+    for part in ("download", "upload"):
+        assert f"{quantity(row[part], 's')} {part}" in note
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

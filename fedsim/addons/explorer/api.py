@@ -92,7 +92,7 @@ def _study_of(
     if not sliders:
         raise DataError("folder", f"{folder}: its clients are ideal, without constants to change")
     labels = gathered.labels
-    notes = [f"{text}. {_again(folder)}" for text in _reasons(hindered, labels)]
+    notes = [*_reasons(hindered, labels), *([_again(folder)] if hindered else [])]
     return ExploredStudy(
         Path(folder),
         goal,

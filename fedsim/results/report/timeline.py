@@ -1,6 +1,6 @@
 """The timeline: what every client was doing in some rounds of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,7 +93,7 @@ def figure(
     clients: pd.DataFrame,
     most: int = MOST,
     given_up: str = "",
-    path: Mapping[str, Any] | None = None,
+    path: Mapping[Hashable, Any] | None = None,
 ) -> PageFigure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
@@ -139,7 +139,7 @@ def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFr
     return PageTable("Time in each state within the round", heads, rows)
 
 
-def _path(row: Mapping[str, Any] | None, clients: pd.DataFrame) -> str:
+def _path(row: Mapping[Hashable, Any] | None, clients: pd.DataFrame) -> str:
     """Return the critical path of a round in words; empty if it is unknown.
 
     Args:

@@ -28,7 +28,7 @@ from fedsim.results.analysis import (
     summarise,
 )
 from fedsim.results.analysis.plots import amounts
-from fedsim.results.analysis.plots.rounds import Lanes, Window
+from fedsim.results.analysis.plots.rounds import COLUMNS, Lanes, Window
 from fedsim.results.analysis.seeds import spread
 from fedsim.results.analysis.style import STATES
 from fedsim.results.record.read import read_all
@@ -303,11 +303,11 @@ def test_the_errors_of_models_are_those_that_a_check_states(
 
 def test_the_note_of_a_timeline_has_the_critical_path(page: Page, study: ReportedStudy) -> None:
     run = timeline.choose_runs(study)[0]
-    row = critical_path(run.events(timeline.COLUMNS)).set_index("round").loc[1]
+    (row, *_) = critical_path(run.events(COLUMNS)).to_dict("records")
     note = page.figures["timeline"]["0/first"].note
     assert f"the last reply is that of {row['client']}" in note
     for part in ("download", "upload"):
-        assert f"{quantity(row[part], 's')} {part}" in note
+        assert f"{quantity(float(row[part]), 's')} {part}" in note
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

@@ -92,8 +92,11 @@ class Shown:
         return figure
 
     def overview(self) -> Figure:
-        """Return the figure of all costs, with a row for the gap and for each measure."""
-        return self._draw(self._measures[:_MOST_MEASURES])
+        """Return the figure of all costs: rows for each measure, that of the target first."""
+        goal = list(self._goal)
+        return self._draw(
+            [*goal, *(each for each in self._measures if each not in goal)][:_MOST_MEASURES]
+        )
 
     @property
     def _measures(self) -> list[str]:
@@ -102,8 +105,14 @@ class Shown:
     def _draw(self, measures: Sequence[str], against: Sequence[str] = ()) -> Figure:
         title = "\n".join(filter(None, (self.name, self.setting)))
         return analysis.convergence(
-            self.rounds, self.labels, title, measures=measures, against=against
+            self.rounds, self.labels, title, measures=measures, against=against, targets=self._goal
         )
+
+    @property
+    def _goal(self) -> dict[str, float]:
+        """The measure that was to be reached, and its value; empty if there is none."""
+        target = None if self.summary.empty else analysis.Target.usual(self.summary)
+        return {target.measure: target.value} if target and target.measure else {}
 
     @property
     def labels(self) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """The function `explore(folder) -> Path`."""
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -82,7 +84,7 @@ def _study_of(
     every = [(run, run.original(tuple(blocks))) for run in finished_runs(gathered, goal)]
     hindered = _hindrances(every)
     explorable = [(run, original) for run, original in every if run.variant not in hindered]
-    _check(explorable, hindered, goal)
+    _check(explorable, list(_reasons(hindered, gathered.labels)), goal, folder)
     fleets = _Fleets()
     costs = _known_costs(gathered, goal)
     runs = [_explorable(run, original, fleets, costs) for run, original in explorable]
@@ -90,7 +92,7 @@ def _study_of(
     if not sliders:
         raise DataError("folder", f"{folder}: its clients are ideal, without constants to change")
     labels = gathered.labels
-    notes = [f"{labels[name]} is left out: {why}" for name, why in hindered.items()]
+    notes = [*_reasons(hindered, labels), *([_again(folder)] if hindered else [])]
     return ExploredStudy(
         Path(folder),
         goal,
@@ -132,20 +134,42 @@ def _unknown_to_page(scenario: Scenario) -> str:
     return ""
 
 
+def _reasons(hindered: Mapping[str, str], labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield for each reason which variants are left out for it."""
+    names = dict[str, list[str]]()
+    for name, why in hindered.items():
+        names.setdefault(_TRAINED.sub("", why), []).append(labels[name])
+    for why, own in names.items():
+        who = ", ".join(own) if len(own) < len(labels) else "all variants"
+        are = "is" if len(own) == 1 < len(labels) else "are"
+        yield f"{who} {are} left out: {why}"
+
+
+_TRAINED = re.compile(r"; [a-z ]+ needs training again: fedsim run$")
+
+
+def _again(folder: str | Path) -> str:
+    """Return how to find what other constants would change where runs cannot be re-priced."""
+    command = f"fedsim robust {shlex.quote(str(folder))} --runs 30"
+    return f"To train again under other constants: {command}"
+
+
 def _check(
-    kept: Sequence[tuple[FinishedRun, Original]], hindered: Mapping[str, str], target: Target
+    kept: Sequence[tuple[FinishedRun, Original]],
+    reasons: Sequence[str],
+    target: Target,
+    folder: str | Path,
 ) -> None:
     """Check that something is left to explore.
 
     Raises:
         DataError: no variant can be re-priced by the page, or none of these reached the target.
     """
-    reasons = "; ".join(f"{name}: {why}" for name, why in hindered.items())
     if not kept:
-        text = f"no variant can be re-priced in a browser ({reasons}); use fedsim robust --runs 30"
+        text = f"no variant can be re-priced in a browser: {'; '.join(reasons)}. {_again(folder)}"
         raise DataError("folder", text)
     if all(run.look is None for run, _ in kept):
-        text = f"no variant that can be re-priced has reached {target} (left out: {reasons})"
+        text = "; ".join([f"no variant that can be re-priced has reached {target}", *reasons])
         raise DataError("target", text)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,7 @@ from fedsim.addons.robustness.pricing import Costs
 from fedsim.core.extras import VERSION
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.pairwise import PRACTICAL
+from fedsim.results.report.page import page_script
 from fedsim.results.report.templating import asset, environment, palette, script_hash
 from fedsim.scenario import Group, Scenario
 
@@ -51,7 +52,7 @@ TITLES: Mapping[tuple[str, str], str] = {
     ("carbon", "intensity"): "carbon intensity",
     ("network", "uplink"): "uplink of the server",
     ("network", "downlink"): "downlink of the server",
-    ("network", "latency"): "latency, one way",
+    ("network", "latency"): "latency of the server, one way",
 }
 """The words for each figure."""
 
@@ -116,7 +117,7 @@ class ExploredStudy:
 def render(study: ExploredStudy) -> str:
     """Return the page of a study, as HTML."""
     histories = pack([run.history for run in study.runs if run.history is not None])
-    script = "\n".join(['"use strict";', *map(_script, SCRIPTS)])
+    script = page_script(*SCRIPTS, package="fedsim.addons.explorer")
     return (
         environment("fedsim.addons.explorer")
         .get_template("explorer.html")
@@ -135,10 +136,6 @@ def render(study: ExploredStudy) -> str:
             block=histories.text,
         )
     )
-
-
-def _script(name: str) -> str:
-    return asset("fedsim.addons.explorer", name)
 
 
 def _json(data: object) -> str:
@@ -227,6 +224,7 @@ def _slider(study: ExploredStudy, slider: Slider) -> dict[str, Any]:
         "block": slider.block,
         "field": slider.field,
         "name": f"{slider.kind}.{slider.field}",
+        "title": _title(slider, study.sliders),
         "value": slider.value,
         "low": slider.low,
         "high": slider.high,
@@ -235,6 +233,15 @@ def _slider(study: ExploredStudy, slider: Slider) -> dict[str, Any]:
         "places": slider.places,
         "keys": [slider.keys(fleet) for fleet in fleets],
     }
+
+
+def _title(slider: Slider, every: Sequence[Slider]) -> str:
+    """Return what an axis of the map calls a constant."""
+    panel = [
+        (0, each, "") for each in every if (each.block, each.kind) == (slider.block, slider.kind)
+    ]
+    text = _distinct(slider, TITLES[slider.block, slider.field], panel)
+    return text if slider.block == "network" else f"{slider.kind}: {text}"
 
 
 def _commands(study: ExploredStudy, fleet_of: Mapping[str, int]) -> list[dict[str, Any]]:

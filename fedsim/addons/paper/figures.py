@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 
+from fedsim.core.text import quantity
 from fedsim.results.analysis import (
     labels_of,
     measures_in,
@@ -24,6 +25,10 @@ from fedsim.results.analysis import (
 )
 from fedsim.results.analysis.captions import curves_caption, seeds_end_apart
 from fedsim.results.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
+from fedsim.results.analysis.log.participation import updates
+from fedsim.results.analysis.plots.canvas import run_of
+from fedsim.results.analysis.plots.clients import upload_times
+from fedsim.results.analysis.plots.rounds import windows
 from fedsim.results.analysis.seeds import Band
 from fedsim.results.record.read import read_all
 
@@ -83,8 +88,20 @@ class PaperFigure(NamedTuple):
     draw: Callable[[float, Path], Axes]
 
 
-def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
-    """Yield the figures of a comparison, those of its first target.
+class LeftOut(NamedTuple):
+    """A figure that would show no more than a sentence says.
+
+    Attributes:
+        name: of the file that is not written.
+        reason: the sentence.
+    """
+
+    name: str
+    reason: str
+
+
+def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure | LeftOut]:
+    """Yield the figures of a comparison, those of its first target, and those that are left out.
 
     Args:
         comparison: of some variants.
@@ -108,15 +125,19 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
     target = str(case.target) if case.target.measure else None
     if (case.table["reached"] > 0).any() and (case.target.measure or several):
         goal = case.target.words
-        yield PaperFigure(
-            "time-to-target",
-            f"Simulated {goal.replace('cost', 'time', 1)}, mean over seeds with its"
-            f" {100 * comparison.confidence:g} % interval (of 2 or 3 seeds, minimum and maximum).",
-            lambda width, out: plot_time_to_target(
-                logs, target, confidence=comparison.confidence, labels=labels, width=width, out=out
-            ),
-        )
-        if len(labels) > 1:
+        if len(labels) == 1:
+            yield LeftOut("time-to-target", "There is one variant; its time is in the table.")
+        else:
+            yield PaperFigure(
+                "time-to-target",
+                f"Simulated {goal.replace('cost', 'time', 1)}, mean over seeds with its"
+                f" {100 * comparison.confidence:g} % interval (of 2 or 3 seeds, minimum and"
+                " maximum).",
+                lambda width, out: plot_time_to_target(
+                    logs, target, confidence=comparison.confidence, labels=labels,
+                    width=width, out=out,
+                ),
+            )  # fmt: skip
             yield PaperFigure(
                 "pareto",
                 f"{goal[:1].upper()}{goal[1:]}: energy against bits. Full marks are Pareto-optimal,"
@@ -131,6 +152,9 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
 
 
 _ROOT = {"bits": "bits_up"}
+
+_MOST_TIMES = 3
+"""Largest number of different times of uploads that a sentence has, and no figure."""
 
 
 def _missing(case: Case) -> str:
@@ -149,7 +173,7 @@ def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
         yield read_manifest(folder)[EVENTS]
 
 
-def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
+def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure | LeftOut]:
     """Yield figures of clients and logs, for the variant that others are compared with."""
     clients = logs.clients[logs.clients["variant"] == variant]
     if clients["joules"].any():
@@ -158,18 +182,24 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             "Energy of the fleet by its parts, mean over seeds.",
             lambda width, out: plot_energy(logs, width=width, out=out),
         )
-        yield PaperFigure(
-            "energy-devices",
-            f"Energy by device and part under {label}, mean over seeds.",
-            lambda width, out: plot_energy(logs, "device", variant, width=width, out=out),
-        )
+        if len(clients[["device", "radio"]].drop_duplicates()) == 1:
+            yield LeftOut("energy-devices", "All clients have the same device and radio.")
+        else:
+            yield PaperFigure(
+                "energy-devices",
+                f"Energy by device and part under {label}, mean over seeds.",
+                lambda width, out: plot_energy(logs, "device", variant, width=width, out=out),
+            )
     events = logs.events[logs.events["variant"] == variant]
     if (events.loc[events["event"] == "send", "duration"] > 0).any():
-        yield PaperFigure(
-            "uploads",
-            "Time of an upload: share of all uploads that took no longer.",
-            lambda width, out: plot_upload_cdf(logs, width=width, out=out),
-        )
+        if few := _few_uploads(logs):
+            yield LeftOut("uploads", few)
+        else:
+            yield PaperFigure(
+                "uploads",
+                "Time of an upload: share of all uploads that took no longer.",
+                lambda width, out: plot_upload_cdf(logs, width=width, out=out),
+            )
     if events["state_of_charge"].notna().any():
         yield PaperFigure(
             "batteries",
@@ -178,11 +208,15 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             lambda width, out: plot_batteries(logs, variant, width=width, out=out),
         )
     if clients["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
-        yield PaperFigure(
-            "participation",
-            f"Share of rounds and seeds in which each client sent an update under {label}.",
-            lambda width, out: plot_participation(logs, variant, width=width, out=out),
-        )
+        if _all_sent(logs, variant):
+            sentence = f"Under {label}, every client sent an update in every round."
+            yield LeftOut("participation", sentence)
+        else:
+            yield PaperFigure(
+                "participation",
+                f"Share of rounds and seeds in which each client sent an update under {label}.",
+                lambda width, out: plot_participation(logs, variant, width=width, out=out),
+            )
         if other := _least_regular(logs):
             yield PaperFigure(
                 "silence",
@@ -191,11 +225,43 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
                 lambda width, out: plot_silence(logs, other, width=width, out=out),
             )
     if logs.rounds.loc[logs.rounds["variant"] == variant, "t"].max() > 0:
+        number = _median_round(logs, variant)
         yield PaperFigure(
             "round",
-            f"Timeline of the slowest round under {label}, first seed.",
-            lambda width, out: plot_round(logs, None, variant, width=width, out=out),
+            f"Timeline of round {number} under {label}, first seed: the one of median duration.",
+            lambda width, out: plot_round(logs, number, variant, width=width, out=out),
         )
+
+
+def _median_round(logs: Logs, variant: str) -> int:
+    """Return the number of a round of median duration of the first run of a variant."""
+    every = windows(run_of(logs.rounds, variant, None))
+    ordered = sorted(every, key=lambda window: window.end - window.begin)
+    return ordered[(len(ordered) - 1) // 2].number
+
+
+def _few_uploads(logs: Logs) -> str:
+    """Return the times of uploads of each variant if they are few; empty if a figure says more."""
+    times, labels = upload_times(logs.events), labels_of(logs.summary)
+    said = []
+    for variant, own in times[times["seconds"] > 0].groupby("variant", sort=False):
+        counts = own["seconds"].map(lambda each: quantity(each, "s")).value_counts(normalize=True)
+        if len(counts) > _MOST_TIMES:
+            return ""
+        shares = [f"{time} ({share:.0%})".replace("%", " %") for time, share in counts.items()]
+        said.append(f"{labels[str(variant)]}: {', '.join(shares)}")
+    return f"Uploads have at most {_MOST_TIMES} different times. {'; '.join(said)}."
+
+
+def _all_sent(logs: Logs, variant: str) -> bool:
+    """Return whether each client sent an update in each round of a variant."""
+    rounds, events, clients = (
+        each[each["variant"] == variant] for each in (logs.rounds, logs.events, logs.clients)
+    )
+    sent = events[updates(events) & (events["round"] > 0)]
+    played = (rounds["round"] > 0).sum()
+    pairs = len(sent.drop_duplicates(["seed", "node", "round"]))
+    return bool(pairs == played * clients["client"].nunique())
 
 
 def _has_rounds(logs: Logs, variant: str) -> bool:

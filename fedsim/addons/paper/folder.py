@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.addons.paper.bibliography import bibtex
-from fedsim.addons.paper.figures import PaperFigure, paper_figures
+from fedsim.addons.paper.figures import LeftOut, PaperFigure, paper_figures
 from fedsim.addons.paper.methods import as_latex, as_markdown, digest, methods, references
 from fedsim.core.atomic import write_whole
 from fedsim.core.errors import DataError
@@ -69,7 +69,8 @@ def write_paper(
     command = shlex.join(["fedsim", "paper", str(folder), *options])
     stamp = f"{shlex.join(options)} | {digest(study)} | fedsim {VERSION}"
     tables = list(paper_tables(comparison, columns))
-    figures = list(paper_figures(comparison, band))
+    every = list(paper_figures(comparison, band))
+    figures = [each for each in every if isinstance(each, PaperFigure)]
     texts = dict(_texts(study, tables, wide=columns > 1))
     facts: dict[str, Any] = {"columns": columns, "figures": figures, "tables": tables}
     facts |= {
@@ -78,6 +79,7 @@ def write_paper(
     }
     texts["main.tex"] = _render("main.tex", facts)
     facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
+    facts["left_out"] = [each for each in every if isinstance(each, LeftOut)]
     texts[README] = _render("README.md", {**facts, "digest": digest(study)})
     with output(Call.of("paper", [folder], words=options), out or folder / "paper") as draft:
         for name, text in texts.items():

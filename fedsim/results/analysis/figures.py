@@ -1,25 +1,30 @@
 """Figures of runs: convergence, any column against any cost, stacked bars."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim.results.analysis.costs import cumulative, with_bits, with_grams
+from fedsim.results.analysis.plots.canvas import label_with_unit
 from fedsim.results.analysis.plots.curves import draw_means, draw_runs
 from fedsim.results.analysis.seeds import over_seeds
 from fedsim.results.analysis.style import (
     AXES,
-    GREY,
+    EVERY_AXIS,
     Drawing,
-    against_cost,
+    draw_target,
     entitle,
+    from_zero,
     name_variants,
     panels,
     shared_upwards,
     words,
 )
+
+_HIGH, _LOW = 2.4, 2.1  # inches of a panel: of one measure, and of several below each other
 
 
 def convergence(
@@ -30,6 +35,7 @@ def convergence(
     measures: Sequence[str] = (),
     against: Sequence[str] = (),
     columns: int = 2,
+    targets: Mapping[str, float] = MappingProxyType({}),
 ) -> Drawing:
     """Draw the gap of every run against rounds, bits, seconds, joules and, where known, grams.
 
@@ -43,6 +49,7 @@ def convergence(
             other, each against all costs.
         against: some of `AXES`, or grams, in place of all.
         columns: how many panels stand side by side.
+        targets: measure -> the value that was to be reached, for a line.
 
     Example:
         >>> drawing = convergence(result.rounds, {"base": "CHB", "gd": "GD"}, "five clients")
@@ -57,13 +64,17 @@ def convergence(
     costs = list(against or with_grams(AXES, totals))
     columns = min(columns, len(costs))
     block = -(-len(costs) // columns) * columns
-    figure, every = panels(block * len(shown), columns)
+    high = _HIGH if len(shown) == 1 else _LOW
+    figure, every = panels(block * len(shown), columns, high)
     for number, measure in enumerate(shown):
         own = every[number * block : (number + 1) * block]
         for spare in own[len(costs) :]:
             spare.remove()
         _measure(own[: len(costs)], totals, measure, costs, labels)
         shared_upwards(own[: len(costs)], columns, words(measure), log=measure == "gap")
+        if measure in targets:
+            for axis in own[: len(costs)]:
+                draw_target(axis, targets[measure])
     name_variants(figure)
     entitle(figure, title)
     return figure
@@ -81,7 +92,13 @@ def _measure(
         if number:
             axis.sharey(axes[0])
         draw_runs(axis, totals, (cost, measure), labels, log=measure == "gap")
-        against_cost(axis, cost)
+        _label_cost(axis, cost)
+
+
+def _label_cost(axis: Axes, cost: str) -> None:
+    """Label the horizontal axis of a cost with its unit; it begins at zero."""
+    from_zero(axis)
+    label_with_unit(axis.xaxis, *EVERY_AXIS[cost])
 
 
 def progress(
@@ -117,10 +134,10 @@ def progress(
     table = over_seeds(rounds[rounds["variant"].isin(list(labels))], column, log=log)
     for axis, cost in zip(every, axes, strict=True):
         draw_means(axis, table, cost, labels)
-        if target is not None:
-            axis.axhline(target, color=GREY, linewidth=1, linestyle=":")
-        against_cost(axis, cost)
+        _label_cost(axis, cost)
     shared_upwards(every, 2, ylabel or words(column), log=log)
+    for axis in every if target is not None else ():
+        draw_target(axis, float(target or 0.0))
     name_variants(figure)
     entitle(figure, title)
     return figure

@@ -174,6 +174,12 @@ _NARROW = 2.6
 
 _MARKED = 8  # most marks of a curve
 
+_WIDER = 2.4, 1.9  # points: widths of the first curves, which remain visible below later ones
+
+_BESIDE = 0.03  # of an axis that begins at zero: left of it, for marks that would be cut else
+
+_LEFT = 1.0  # inches of a figure left of its first panel, above which small lines stand
+
 _SHORT = 18  # longest label, in characters, that fits beside "log scale" along a panel's height
 
 _FEW_DECADES, _NO_DECADE = 2.0, 0.7  # of a logarithmic axis: it has ticks between powers of ten
@@ -242,15 +248,19 @@ def look(number: int, points: int = 0) -> dict[str, Any]:
     else:
         colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
         options = {"color": colour, "linestyle": dash}
+        usual = rcParams["lines.linewidth"] == rcParamsDefault["lines.linewidth"]
+        if usual and number < len(_WIDER):
+            options["linewidth"] = _WIDER[number]
     if points:
         step = max(points // _MARKED, 1)
         options = {"marker": MARKS[number % len(MARKS)], **options}
         options |= {"markevery": (number * step // 3 % step, step), "markersize": _mark_size()}
+        options |= {"markeredgecolor": "white", "markeredgewidth": 0.4}
     return options
 
 
 def _mark_size() -> float:
-    return 0.7 * float(rcParams["lines.markersize"])
+    return 0.8 * float(rcParams["lines.markersize"])
 
 
 def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
@@ -264,7 +274,7 @@ def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
     kind = type(title)  # mathematics stays mathematics
     first, _, rest = map(kind, title.partition("\n"))
     width = figure.get_figwidth()
-    letters = int((13 if apart else 16) * width)
+    letters = int((13 if apart else 16) * (width if apart else width - _LEFT))
     lines = [kind(fill(line, letters)) for line in rest.splitlines()]
     if apart:
         figure.suptitle(
@@ -348,10 +358,31 @@ def label_count_axis(axis: Axis, label: str) -> None:
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
+def from_zero(axis: Axes) -> None:
+    """Let the horizontal axis begin at zero, with room for the marks of the first points."""
+    right = axis.get_xlim()[1]
+    marked = any(line.get_marker() not in {None, "None", ""} for line in axis.get_lines())
+    axis.set_xlim(left=-_BESIDE * right if marked else 0.0)
+
+
+def draw_target(axis: Axes, value: float) -> None:
+    """Draw a value that is to be reached: a dotted line, which a legend names."""
+    axis.axhline(value, color=GREY, linewidth=1.2, linestyle=":", label=target_name(value))
+
+
+def target_name(value: float) -> str:
+    """Return what a legend calls the line of a target.
+
+    >>> target_name(0.85)
+    'target 0.85'
+    """
+    return f"target {value:.4g}"
+
+
 def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = EVERY_AXIS) -> None:
     """Label the horizontal axis of a cost, which begins at zero."""
     label, unit = costs[cost]
-    axis.set_xlim(left=0)
+    from_zero(axis)
     if unit:
         label_axis(axis.xaxis, label, unit)
     else:

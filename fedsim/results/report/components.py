@@ -1,12 +1,15 @@
 """The tables of a page, their cells, and the choices of its menus."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup, escape
 
-from fedsim.core.text import format_number
+from fedsim.core.text import format_number, visible
 from fedsim.results.analysis import quantity
 from fedsim.results.analysis.plots.amounts import BARS
 
@@ -15,6 +18,12 @@ NOT_REACHED = "not reached"
 
 
 _MISSING = frozenset({"-", NOT_REACHED})
+
+MOST_LETTERS = 360
+"""Longest text that is shown at once, in letters; of a longer one its begin is, and a reader opens
+the rest."""
+
+_LINE = 36  # letters beyond which the words of a cell go on in a second line
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,11 @@ class TableCell:
     colour: str = ""
     under: str = ""
     folded: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether it holds words that need several lines."""
+        return self.value is None and " " in self.text and len(self.text) > _LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,46 @@ def digits(value: float, most: int = 3) -> TableCell:
 
 
 def words(*texts: object) -> list[TableCell]:
-    """Return the cells of some words."""
-    return [TableCell(str(text)) for text in texts]
+    """Return the cells of some words; a long text waits until a reader opens it."""
+    return [
+        TableCell(text, folded=shortened(text) if len(text) > MOST_LETTERS else "")
+        for text in map(str, texts)
+    ]
+
+
+def shortened(text: str) -> str:
+    """Return the begin of a text of more than `MOST_LETTERS`."""
+    return shorten(text, MOST_LETTERS // 3, placeholder=" \N{HORIZONTAL ELLIPSIS}")
+
+
+def sentence(text: str, names: Iterable[str]) -> str:
+    """Return a text with a capital letter in front, unless it begins with an identifier.
+
+    Args:
+        text: whose first word is one of the language, a name, or has a sign such as `_` or `=`.
+        names: of variants.
+
+    >>> sentence("the lowest gap", ["chb"]), sentence("chb reaches it", ["chb"])
+    ('The lowest gap', 'chb reaches it')
+    >>> sentence("test_accuracy=0.9: all", [])
+    'test_accuracy=0.9: all'
+    """
+    word = text.partition(" ")[0].rstrip(",:;.")
+    named = not word.isalpha() or any(re.match(rf"{re.escape(each)}\b", text) for each in names)
+    return text if named else f"{text[:1].upper()}{text[1:]}"
+
+
+def with_names(text: str, names: Iterable[str]) -> Markup:
+    """Return a text as HTML in which identifiers are set as code.
+
+    >>> print(with_names("gd < chb-2, chb", ["chb", "gd"]))
+    <code>gd</code> &lt; chb-2, <code>chb</code>
+    """
+    known = sorted({str(escape(visible(each))) for each in names}, key=len, reverse=True)
+    if not known:
+        return escape(visible(text))
+    found = rf"(?<![\w&-])({'|'.join(map(re.escape, known))})(?![\w-])"
+    return Markup(re.sub(found, r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - escaped
 
 
 def client_table(caption: str, amounts: pd.DataFrame, unit: str) -> PageTable | None:

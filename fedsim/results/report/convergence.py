@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.results.analysis import AXES, EVERY_AXIS, GREY, label_axis, over_seeds, with_grams
+from fedsim.results.analysis import AXES, EVERY_AXIS, label_axis, over_seeds, with_grams
 from fedsim.results.analysis.plots.canvas import label_with_unit
 from fedsim.results.analysis.plots.curves import draw_means
+from fedsim.results.analysis.style import draw_target
 from fedsim.results.report.drawing import PageFigure, draw
 from fedsim.results.report.study import ReportedStudy
 
@@ -89,9 +90,6 @@ def _curves(
         axis, table, cost, study.labels, int(np.clip(_VALUES // len(study.labels), *_POINTS))
     )
     without_marks(axis)
-    for target in (case.target for case in study.comparison.cases):
-        if target.measure == measure:
-            axis.axhline(target.value, color=GREY, linewidth=1, linestyle=":")
     seen = table[table["variant"].isin(shown)]
     far = seen[cost].max()
     axis.set_xlim(0, _SPARE * float(far) if 0 < far < LARGEST else 1.0)
@@ -101,6 +99,10 @@ def _curves(
     if len(ends):
         axis.set_ylim(*_around(float(ends.min()), float(ends.max()), log=measure == "gap"))
     label_axis(axis.yaxis, measure_name(measure), log=measure == "gap")
+    low, high = axis.get_ylim()
+    for target in (case.target for case in study.comparison.cases):
+        if target.measure == measure and low <= target.value <= high:
+            draw_target(axis, target.value)
 
 
 def without_marks(axis: Axes) -> None:

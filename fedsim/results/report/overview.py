@@ -18,6 +18,7 @@ from fedsim.results.report.components import (
     TableCell,
     digits,
     number,
+    sentence,
     words,
 )
 from fedsim.results.report.study import ReportedStudy
@@ -42,10 +43,11 @@ def answers(study: ReportedStudy) -> Iterator[str]:
                 yield _alone(study, case)
             continue
         if not case.target.measure and (furthest := _furthest(study)):
-            yield f"{_upper(furthest)}."
+            yield f"{_begin(study, furthest)}."
         first, *others = study.comparison.verdicts(case)
-        yield f"{_upper(first)}, {causes.sentence()}." if causes else f"{_upper(first)}."
-        yield from (f"{_upper(said)}." for said in others)
+        because = f", {causes.sentence()}" if causes else ""
+        yield f"{_begin(study, first)}{because}."
+        yield from (f"{_begin(study, said)}." for said in others)
 
 
 def _departures(study: ReportedStudy) -> Iterator[str]:
@@ -58,13 +60,13 @@ def _departures(study: ReportedStudy) -> Iterator[str]:
         number = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
         reasons = dict.fromkeys(reason for run in runs for reason in run.get("left", {}))
         who = f"{number} of {runs[0]['clients']} clients left for good ({', '.join(reasons)})"
-        yield f"{_upper(label)}: {who}." if len(study.labels) > 1 else f"{who}."
+        yield f"{label}: {who}." if len(study.labels) > 1 else f"{who}."
 
 
 def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {str(case.target): case.costs for case in study.comparison.cases}
-    return [f"{text[:1].upper()}{text[1:]}." for text in caveats(study.comparison.runs, costs)]
+    return [f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs)]
 
 
 def _rank(table: pd.DataFrame) -> list[str]:
@@ -78,7 +80,7 @@ def _alone(study: ReportedStudy, case: Case) -> str:
     spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _rank(case.table)])
     ends = _ends(study).dropna()
     far = "" if ends.empty else f"; {_words(ends)} is {format_number(ends.iloc[0], '.3g')}"
-    return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
+    return f"{_begin(study, case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
 
 
 def _few(names: Sequence[str]) -> list[str]:
@@ -94,9 +96,9 @@ def _none_always(study: ReportedStudy, case: Case) -> str:
     """Say that no variant got there under all its seeds, and how many runs did."""
     reached, runs = int(case.table["reached"].sum()), len(study.runs)
     some = f", though {reached} of {runs} runs did" if reached else ""
-    text = f"{_upper(case.target.words)}: no variant got there under all its seeds{some}."
+    text = f"{_begin(study, case.target.words)}: no variant got there under all its seeds{some}."
     furthest = _furthest(study)
-    return f"{text} {_upper(furthest)}." if furthest else text
+    return f"{text} {_begin(study, furthest)}." if furthest else text
 
 
 def _furthest(study: ReportedStudy) -> str:
@@ -117,8 +119,9 @@ def _words(ends: "pd.Series[float]") -> str:
     return f"{str(ends.name).replace('_', ' ')} at the end"
 
 
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _begin(study: ReportedStudy, text: str) -> str:
+    """Return a text as a sentence; names of variants stay as they are written."""
+    return sentence(text, (*study.labels, *study.labels.values()))
 
 
 def tables(study: ReportedStudy) -> Iterator[PageTable]:
@@ -145,7 +148,7 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
         rows.append(cells)
     heads = (TITLES.get(cost, cost) for cost in costs)
     last = _words(ends)
-    return PageTable(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
+    return PageTable(_begin(study, case.target.words), ("variant", "reached", last, *heads), rows)
 
 
 def _ends(study: ReportedStudy) -> "pd.Series[float]":
@@ -192,7 +195,7 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
             ]
         )
     columns = ("variant", "cost", "seeds", "paired difference", "ratio", "p (Holm)", "verdict")
-    title = f"{_upper(case.target.words)}: paired difference from {study.labels[other]}"
+    title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
 
 
@@ -245,7 +248,7 @@ def _verdicts(
     worlds = format_number(own["worlds"].max(), ",.0f") if len(own) else "no"
     words_ = case.target.words
     first = study.labels[study.comparison.against]
-    title = f"{words_[:1].upper()}{words_[1:]}, against {first}, in {worlds} worlds"
+    title = f"{_begin(study, words_)}, against {first}, in {worlds} worlds"
     return PageTable(f"{title} of the constants' doubt", heads, rows)
 
 

@@ -1,6 +1,7 @@
 """The page: everything in one file that loads nothing from elsewhere."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,21 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import Comparison, look
 from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.costs import without_start
+from fedsim.results.analysis.style import GREY, target_name
 from fedsim.results.record.outputs import Call, check_page, output
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
 from fedsim.results.record.scenarios import differing, flat, format_value
 from fedsim.results.report import convergence, energy, fleet, network, overview, timeline
-from fedsim.results.report.components import PageTable, TableCell, number, options, words
+from fedsim.results.report.components import (
+    MOST_LETTERS,
+    PageTable,
+    TableCell,
+    number,
+    options,
+    shortened,
+    with_names,
+    words,
+)
 from fedsim.results.report.drawing import PageFigure, line_icon, page_style, renamed
 from fedsim.results.report.progress import Progress
 from fedsim.results.report.study import ReportedRun, ReportedStudy
@@ -63,14 +74,16 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 
 def accuracy(study: ReportedStudy) -> PageTable | None:
     """Return how far the times of messages are from packets; None where messages take no time."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for variant, run in study.variants.items():
+        messages = _messages(run.rows(study.rounds))
+        for each in errors_of_models(run.scenario["network"], run.scenario["fleet"], messages):
+            found.setdefault(tuple(map(str, each)), []).append(study.labels[variant])
     rows = [
-        words(study.labels[variant], *found)
-        for variant, run in study.variants.items()
-        for found in errors_of_models(
-            run.scenario["network"], run.scenario["fleet"], _messages(run.rows(study.rounds))
-        )
+        words("all" if len(names) == len(study.labels) > 1 else ", ".join(names), *each)
+        for each, names in found.items()
     ]
-    heads = ("variant", "network.model", "how true its times are")
+    heads = ("variants", "network.model", "how true its times are")
     return PageTable("Errors of models", heads, rows) if rows else None
 
 
@@ -248,21 +261,35 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
         content: of a study, see `content_of`; empty while no run has ended.
         progress: of a study in progress, for a tab in front; the page then loads itself anew.
     """
-    script = asset("fedsim.results.report", "page.js")
+    script = page_script("page.js")
     known: Content = {"study": None, "tabs": (), "ink": ink, "fedsim": VERSION} | content
+    pages = environment("fedsim.results.report")
+    pages.filters["with_names"] = partial(with_names, names=_identifiers(known["study"]))
+    pages.filters["shortened"] = shortened
     tabs = known["tabs"] if progress is None else ("Progress", *known["tabs"])
-    return (
-        environment("fedsim.results.report")
-        .get_template("page.html")
-        .render(
-            **known | {"tabs": tabs},
-            progress=progress,
-            palette=palette(),
-            style=asset("fedsim.results.report", "page.css"),
-            script=script,
-            hash=script_hash(script),
-        )
+    return pages.get_template("page.html").render(
+        **known | {"tabs": tabs},
+        progress=progress,
+        palette=palette(),
+        style=asset("fedsim.results.report", "page.css"),
+        script=script,
+        hash=script_hash(script),
+        most_letters=MOST_LETTERS,
     )
+
+
+def page_script(*names: str, package: str = "fedsim.results.report") -> str:
+    """Return the script of a page: files of its templates, after what all pages have."""
+    files = [asset("fedsim.results.report", "scrollers.js")]
+    files += [asset(package, each) for each in names]
+    return "\n".join(['"use strict";', *files])
+
+
+def _identifiers(study: ReportedStudy | None) -> list[str]:
+    """Return the names that sentences set as code: variants, and measures of several words."""
+    if study is None:
+        return []
+    return [*map(str, study.labels), *(each for each in study.measures if "_" in each)]
 
 
 @page_style()
@@ -297,6 +324,7 @@ def content_of(own: ReportedStudy) -> Content:
         "measures": options((name, convergence.measure_name(name)) for name in measures),
         "costs": convergence.axes(own),
         "legend": _legend(own),
+        "goals": _goals(own),
         "variants": options(enumerate(own.labels.values())),
         "batteries": options(
             (index, label)
@@ -373,6 +401,14 @@ def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTab
 
 def _present(tables: list[PageTable | None]) -> list[PageTable]:
     return [table for table in tables if table is not None]
+
+
+def _goals(own: ReportedStudy) -> list[Content]:
+    """Return what the dotted lines of the first measure are."""
+    first = own.measures[0] if own.measures else ""
+    values = [each.target.value for each in own.comparison.cases if each.target.measure == first]
+    icon = line_icon(color=GREY, linestyle=":", linewidth=1.2)
+    return [{"icon": icon, "name": target_name(value)} for value in values]
 
 
 def _legend(own: ReportedStudy) -> list[Content]:

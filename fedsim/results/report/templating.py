@@ -8,7 +8,12 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.core.text import visible
-from fedsim.results.analysis.style import COLOURS, DEVICE_COLOURS, OUTCOME_COLOURS
+from fedsim.results.analysis.style import (
+    COLOURS,
+    DEVICE_COLOURS,
+    OUTCOME_COLOURS,
+    PART_COLOURS,
+)
 
 _END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script within its own text
 
@@ -16,7 +21,8 @@ _END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script with
 _PALETTES = {"c": COLOURS, "d": DEVICE_COLOURS, "o": OUTCOME_COLOURS.values()}
 """The first letter of the names of each palette's colours."""
 
-_INK = {"#bbbbbb": "var(--rest)", "#ffffff": "var(--paper)"}
+_INK = {PART_COLOURS["at rest"].lower(): "var(--idle)", "#ffffff": "var(--paper)"}
+_INK["#bbbbbb"] = "var(--rest)"
 _INK |= dict.fromkeys(("#444444", "#666666", "#b0b0b0"), "var(--off)")
 _INK |= {
     colour.lower(): f"var(--{letter}{number})"

@@ -1,13 +1,14 @@
 """The timeline: what every client was doing in some rounds of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.results.analysis import quantity
+from fedsim.results.analysis import critical_path, quantity
 from fedsim.results.analysis.client_names import display_names
 from fedsim.results.analysis.plots.canvas import add_keys
 from fedsim.results.analysis.plots.rounds import COLUMNS, MOST, Lanes, Window, draw_round, windows
@@ -16,8 +17,8 @@ from fedsim.results.report.components import PageTable, number, words
 from fedsim.results.report.drawing import PageFigure, draw
 from fedsim.results.report.study import ReportedRun, ReportedStudy
 
-ROUNDS = ("first", "slowest", "median", "last")
-"""The rounds of a run that can be looked at."""
+ROUNDS = ("median", "slowest", "first", "last")
+"""The rounds of a run that can be looked at, by their durations; in the first radios wake up."""
 
 RUNS = 12
 """So many runs can be looked at at most, the first seeds of all variants before the others."""
@@ -48,7 +49,7 @@ def chosen(rounds: pd.DataFrame) -> Mapping[str, Window]:
     if not every:
         return {}
     order = np.argsort([window.end - window.begin for window in every], kind="stable")
-    places = 0, int(order[-1]), int(order[(len(order) - 1) // 2]), len(every) - 1
+    places = int(order[(len(order) - 1) // 2]), int(order[-1]), 0, len(every) - 1
     return {name: every[place] for name, place in zip(ROUNDS, places, strict=True)}
 
 
@@ -68,9 +69,18 @@ def figures(
     abandoned = events[events["event"] == "abandoned"]
     reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
     wanted = chosen(run.rows(study.rounds))
+    paths = critical_path(events).set_index("round").to_dict("index")
     # The slowest round of a run is often its first one: each is drawn once.
     drawn = {
-        window.number: figure(name, lanes, window, clients, most, reasons.get(window.number, ""))
+        window.number: figure(
+            f"{name}-{window.number}",
+            lanes,
+            window,
+            clients,
+            most,
+            reasons.get(window.number, ""),
+            paths.get(window.number),
+        )
         for window in {each.number: each for each in wanted.values()}.values()
     }
     return {called: drawn[window.number] for called, window in wanted.items()}
@@ -83,6 +93,7 @@ def figure(
     clients: pd.DataFrame,
     most: int = MOST,
     given_up: str = "",
+    path: Mapping[Hashable, Any] | None = None,
 ) -> PageFigure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
@@ -93,6 +104,7 @@ def figure(
         clients: the rows of its client table.
         most: clients that are drawn at most.
         given_up: why the round was given up, if so.
+        path: the row of the round in `critical_path`.
     """
     seen = lanes.within(window)
     drawn = seen.choose(most)
@@ -102,7 +114,8 @@ def figure(
 
     label = f"What clients were doing in round {window.number}"
     note = _note(window, len(drawn), len(seen.clients), given_up)
-    made = draw(f"{name}-{window.number}", label, plot, note, size=(_WIDE, 1.0), row=_ROW)
+    note = f"{note}{_path(path, clients)}"
+    made = draw(name, label, plot, note, size=(_WIDE, 1.0), row=_ROW)
     return replace(made, table=_table(seen, drawn, window, clients))
 
 
@@ -125,6 +138,33 @@ def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFr
     heads = ("client", *(STATES[state][0] for state in states), "what became of it")
     return PageTable("Time in each state within the round", heads, rows)
 
+
+def _path(row: Mapping[Hashable, Any] | None, clients: pd.DataFrame) -> str:
+    """Return the critical path of a round in words; empty if it is unknown.
+
+    Args:
+        row: of `critical_path`.
+        clients: the rows of the client table.
+    """
+    if row is None:
+        return ""
+    parts = [f"{quantity(row[part], 's')} {words}" for part, words in _PARTS.items() if row[part]]
+    if not row["tied"]:
+        return ". No reply arrived in it: the round waited until its end"
+    (name,) = display_names([str(row["client"])], clients)
+    tied = f", one of {row['tied']:,} at the same moment" if row["tied"] > 1 else ""
+    return f". Critical path: the last reply is that of {name}{tied}; {', '.join(parts)}"
+
+
+_PARTS = {
+    "before_download": "until its download",
+    "download": "download",
+    "work": "work and waiting",
+    "upload": "upload",
+    "transit": "in transit",
+    "after": "until the round closed",
+}
+"""The parts of a critical path, and their words."""
 
 _WIDE, _ROW = 7.6, 0.21  # inches of a timeline, and of a lane
 

@@ -114,6 +114,19 @@ def test_a_click_on_the_map_moves_both_of_its_constants(
     tab.get_by_role("button", name="Reset").click()
 
 
+def test_the_map_names_its_axes_and_says_when_nothing_on_it_turns_the_answer(seen: Seen) -> None:
+    tab = seen.tab
+    tab.get_by_role("button", name="Reset").click()
+    tab.locator("#map[data-done]").wait_for()
+    for name in ("Horizontal axis", "Vertical axis"):
+        chosen = tab.get_by_label(name, exact=True).evaluate("each => each.selectedOptions[0].text")
+        assert any(chosen in text for text in tab.locator("#map text").all_text_contents())
+    winners = tab.locator("#map-note .mark").count()
+    said = tab.locator("#map-alone").text_content() or ""
+    assert bool(said) == (winners == 1)
+    assert "Nearest: " in said or not said.endswith("%.")
+
+
 def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
     tab = seen.tab
     tab.get_by_role("button", name="Reset").click()

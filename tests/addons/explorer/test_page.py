@@ -55,9 +55,12 @@ def test_a_variant_that_time_decides_is_left_out_with_the_reason(tmp_path: Path)
     folder = fedsim.run(small(rounds=3, variants={"a": {}, "b": late}), out=tmp_path / "run").folder
     page = fedsim.explore(folder)
     assert [each["label"] for each in data(page)["variants"]] == ["a"]
-    assert "b is left out: silence.kind" in page.read_text("utf-8")
+    text = page.read_text("utf-8")
+    assert "b is left out: silence.kind" in text
+    assert f"fedsim robust {folder} --runs 30" in text
     assert data(page)["commands"] == [{"fleet": 0, "place": str(folder / "a")}]
-    with pytest.raises(DataError, match=r"no variant can be re-priced in a browser \(b: silence"):
+    why = r"re-priced in a browser: all variants are left out: silence\.kind: .*\. To train again"
+    with pytest.raises(DataError, match=why):
         fedsim.explore(folder / "b")
 
 

@@ -22,6 +22,7 @@ from fedsim.results.analysis import (
     quantity,
 )
 from fedsim.results.analysis.costs import Direction
+from tests.results.analysis.marks import cut_marks
 from tests.tiers import every
 
 
@@ -190,8 +191,9 @@ def test_prefixes_are_those_of_engineers(value: float) -> None:
 def test_the_figure_draws_every_run_against_every_cost() -> None:
     figure = convergence(rounds(), {"slow": "gd", "fast": "chb"}, "title")
     assert [axis.get_xlabel() for axis in figure.axes] == [
-        "rounds", "bits, up and down", "simulated time", "energy",
+        "rounds", "bits, up and down (bit)", "simulated time (s)", "energy (J)",
     ]  # fmt: skip
+    assert cut_marks(figure) == []
     for axis in figure.axes:
         assert len(axis.lines) == 4
         assert axis.get_yscale() == "log"

@@ -218,9 +218,11 @@ def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
         "offline": [("client-0", 0.0, 2.0)],  # its bar ends with the round
     }
     assert rows_of(axis) == ["client-0", "client-1"]
-    (mark,) = axis.get_lines()
+    mark, last = axis.get_lines()
+    (begin, place), (end, _) = np.asarray(last.get_xydata()).tolist()
+    assert (begin, end, round(place)) == (0.0, 1.0, 1)  # client-1 has computed until then
     assert (mark.get_label(), *np.asarray(mark.get_xydata()).tolist()) == ("skipped", [0.0, 0.0])
-    names = ["promotion", "computing", "tail", "offline", "skipped"]
+    names = ["promotion", "computing", "tail", "offline", "skipped", "last to finish"]
     assert [key.get_label() for key in keys] == names
 
 

@@ -22,6 +22,7 @@ from fedsim.results.analysis.style import (
     panels,
     typeset,
 )
+from tests.results.analysis.marks import cut_marks
 from tests.tiers import examples
 
 
@@ -124,7 +125,7 @@ def test_labels_of_a_wide_logarithmic_axis_are_few_and_fewer_below() -> None:
         plt.close(figure)
 
 
-def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_begins_at_zero() -> None:
+def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_has_room_for_marks() -> None:
     spent = {"round": [1, 2, 3], "bits": [10.0, 20.0, 30.0], "t": [2.0, 4.0, 6.0]}
     rows = pd.DataFrame(
         {"variant": "gd", "seed": 1, "gap": [1.0, 0.1, 0.01], "objective": 1.0, **spent}
@@ -132,6 +133,8 @@ def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_begins_at_zero
     rows = rows.assign(**{cost: rows["t"] for cost in COSTS if cost not in spent})
     figure = progress(rows, {"gd": "plain"}, axes=("round", "bits", "t"), target=0.05)
     shown = [axis for axis in figure.axes if axis.lines]
-    assert [axis.get_xlim()[0] for axis in shown] == [0, 0, 0]
+    assert cut_marks(figure) == []
+    assert all(-0.05 * right < left <= 0 for left, right in (axis.get_xlim() for axis in shown))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["plain", "target 0.05"]
     called = [axis.get_xlabel() for axis in shown]
     assert len({*called} - {""}) == 3

@@ -192,8 +192,8 @@ def test_tabs_obey_the_keyboard(tab: Tab) -> None:
 def test_a_menu_changes_the_figure_and_says_what_it_shows(tab: Tab) -> None:
     panel = opened(tab, "Timeline")
     note = panel.locator(".note")
-    first = note.text_content() or ""
-    assert first.startswith("round 1:")
+    panel.get_by_label("Round", exact=True).select_option("first")
+    assert (note.text_content() or "").startswith("round 1:")
     panel.get_by_label("Round", exact=True).select_option("last")
     assert (note.text_content() or "").startswith("round 25:")
     panel.get_by_label("Run", exact=True).select_option("3")
@@ -244,6 +244,61 @@ def test_figures_are_read_from_the_right_and_wide_tables_scroll_by_themselves(ta
     assert cost.evaluate("each => getComputedStyle(each).fontVariantNumeric") == "tabular-nums"
 
 
+def test_no_line_is_wider_than_its_room_but_in_boxes_that_say_so(tab: Tab) -> None:
+    """Words that are cut off are in a named box that keys reach and that says it scrolls."""
+    cut = (
+        "[...document.querySelectorAll('section:not([hidden]) :is(p, li, td, th, h2, h3, summary,"
+        " pre, code, figcaption)')].filter(each => each.checkVisibility()).filter(each => {"
+        " const box = each.closest('.scroll'); const own = each.getBoundingClientRect();"
+        " if (each.scrollWidth > each.clientWidth + 1 && !each.matches('.scroll[data-more]')"
+        " && getComputedStyle(each).display !== 'inline') return true;"
+        " return own.right > innerWidth + 1 && !(box?.dataset.more ?? '').length; })"
+        ".map(each => each.textContent.slice(0, 60))"
+    )
+    announced = (
+        "[...document.querySelectorAll('section:not([hidden]) .scroll')]"
+        ".filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)"
+        ".every(each =>"
+        " each.tabIndex === 0 && each.ariaLabel.endsWith('scrolls sideways') &&"
+        " getComputedStyle(each).maskImage !== 'none' &&"
+        " getComputedStyle(each.previousElementSibling, '::after').content.includes('scrolls'))"
+    )
+    for name in TABS:
+        opened(tab, name)
+        tab.wait_for_timeout(50)  # the boxes are measured when they have been laid out
+        assert tab.evaluate(cut) == [], name
+        assert tab.evaluate(announced), name
+
+
+def test_lines_have_a_measure_that_is_read(tab: Tab) -> None:
+    longest = (
+        "[...document.querySelectorAll('section:not([hidden]) :is(p, li, td.wide)')]"
+        ".filter(each => each.checkVisibility() && each.textContent.trim().length > 90)"
+        ".map(each => { const style = getComputedStyle(each);"
+        " const lines = each.getBoundingClientRect().height / parseFloat(style.lineHeight);"
+        " return each.textContent.trim().length / Math.max(1, Math.round(lines)); })"
+    )
+    for name in TABS:
+        opened(tab, name)
+        assert max(tab.evaluate(longest), default=0) <= 105, name
+
+
+def test_names_stay_as_they_are_written(tab: Tab) -> None:
+    text = opened(tab, "Overview").inner_text()
+    for name in ("gd", "tree", "base", "chb"):
+        assert name.capitalize() not in re.findall(r"[\w-]+", text)
+    assert tab.locator("#overview .answer code").count() >= 1
+
+
+def test_what_has_the_focus_is_outlined(tab: Tab) -> None:
+    opened(tab, "Energy")
+    tab.get_by_role("tab", name="Energy", exact=True).focus()
+    for _ in range(6):
+        tab.keyboard.press("Tab")
+        style = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert style != "none", tab.evaluate("document.activeElement.outerHTML.slice(0, 80)")
+
+
 def test_hashes_are_folded_away_until_somebody_asks(tab: Tab) -> None:
     panel = opened(tab, "Audit")
     assert panel.locator("code:visible").count() == 0
@@ -282,8 +337,8 @@ CONTRASTS = """() => {
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
   };
   const paper = light(getComputedStyle(document.body).backgroundColor);
-  return [...document.querySelectorAll("h1, p, td, th, svg text, .tabs button, summary")].map(
-    (each) => {
+  const words = "h1, h3, p, li, td, th, svg text, button, summary, code, label";
+  return [...document.querySelectorAll(words)].map((each) => {
       const style = getComputedStyle(each);
       const ink = light(each.closest("svg") ? style.fill : style.color);
       return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);

@@ -19,6 +19,7 @@ from fedsim.results.analysis import (
     ENERGY_PARTS,
     Comparison,
     cost_to_target,
+    critical_path,
     energy_parts,
     over_seeds,
     quantity,
@@ -27,7 +28,7 @@ from fedsim.results.analysis import (
     summarise,
 )
 from fedsim.results.analysis.plots import amounts
-from fedsim.results.analysis.plots.rounds import Lanes, Window
+from fedsim.results.analysis.plots.rounds import COLUMNS, Lanes, Window
 from fedsim.results.analysis.seeds import spread
 from fedsim.results.analysis.style import STATES
 from fedsim.results.record.read import read_all
@@ -290,12 +291,23 @@ def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: Repor
 def test_the_errors_of_models_are_those_that_a_check_states(
     page: Page, study: ReportedStudy
 ) -> None:
-    assert page.words("Errors of models", "network.model") == ["fluid"] * len(study.variants)
-    shown = page.words("Errors of models", "how true its times are")
-    for run, text in zip(study.variants.values(), shown, strict=True):
+    (names,) = page.words("Errors of models", "variants")  # what holds for all stands once
+    (model,) = page.words("Errors of models", "network.model")
+    (text,) = page.words("Errors of models", "how true its times are")
+    assert (names, model) == ("all", "fluid")
+    for run in study.variants.values():
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
         regime = LOSSES if lossy else MANY
         assert text.startswith(f"Transfer times, {regime}: {TRANSFERS['fluid'][regime]} (")
+
+
+def test_the_note_of_a_timeline_has_the_critical_path(page: Page, study: ReportedStudy) -> None:
+    run = timeline.choose_runs(study)[0]
+    (row, *_) = critical_path(run.events(COLUMNS)).to_dict("records")
+    note = page.figures["timeline"]["0/first"].note
+    assert f"the last reply is that of {row['client']}" in note
+    for part in ("download", "upload"):
+        assert f"{quantity(float(row[part]), 's')} {part}" in note
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

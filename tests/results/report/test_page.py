@@ -167,7 +167,7 @@ def test_no_figure_has_a_colour_of_its_own_that_dark_pages_need_another_one_for(
     drawn = "".join(own.drawing for each in page.figures.values() for own in each.values())
     colours = {colour.upper() for colour in re.findall(r":(#[0-9a-f]{6})", drawn)}
     assert colours <= {*PART_COLOURS.values(), *(colour for _, colour in STATES.values())}
-    assert {f"var(--{name})" for name in ("c0", "d0", "o0", "off", "rest")} <= set(
+    assert {f"var(--{name})" for name in ("c0", "d0", "o0", "off", "rest", "idle")} <= set(
         re.findall(r"var\([^)]*\)", drawn)
     )
 

@@ -43,6 +43,7 @@ function showTable({ costs }) {
     body.append(row);
   });
   element("costs").replaceChildren(make("thead", {}, head), body);
+  announce(element("costs").parentElement);
 }
 
 /** Return the two cells of a cost: the mean and, below it, the one as written; the ratio. */
@@ -175,18 +176,22 @@ function* effects(found) {
     found[n] = study.costs.map((_, number) => {
       const means = ends.map(({ costs }) => costs[number].map(typical));
       const reaches = means[0].map((low, variant) => Math.abs(Math.log(low / means[1][variant])));
+      const leads = means.map((own) => leadOver(own, winners[number]));
       return {
         reach: Math.max(0, ...reaches.filter(Number.isFinite)),
         turns: means.some((own) => leastOf(own) >= 0 && leastOf(own) !== winners[number]),
+        lead: Math.min(...leads),
+        nearest: leads[0] <= leads[1] ? slider.low : slider.high,
       };
     });
   }
 }
 
-/** Return how much the next variant takes beyond the least, from 0 (equal) to 1 (twice or more). */
-function leadOf(means, least) {
-  const next = Math.min(...means.filter((mean, n) => n !== least && !Number.isNaN(mean)));
-  return Math.min(Math.log2(next / means[least]), 1) || 0;
+/** Return how much the best other variant takes beyond one, as a share of that one's cost. */
+function leadOver(means, variant) {
+  const others = means.filter((mean, n) => n !== variant && !Number.isNaN(mean));
+  const lead = Math.min(...others) / means[variant] - 1;
+  return Number.isNaN(lead) ? Infinity : lead;
 }
 
 /** Compute the map: the winner of each cell, first of every eighth cell, then of those between. */
@@ -202,7 +207,7 @@ function* winners(x, y, cells) {
           .with(y, valueAt(study.sliders[y], (row + 0.5) / CELLS));
         const means = evaluate(study, values).costs[state.cost].map(typical);
         const least = leastOf(means);
-        cells.push({ row, column, step, least, lead: leadOf(means, least) });
+        cells.push({ row, column, step, least, lead: least < 0 ? 0 : leadOver(means, least) });
         yield;
       }
 }
@@ -217,17 +222,18 @@ function gridOf(cells) {
   return grid;
 }
 
-const MAP = { left: 78, top: 8, size: 400, bottom: 46 };
+const MAP = { left: 108, top: 8, size: 400, bottom: 46 };
 
 /** Draw the map of two constants, as far as it is computed; a click moves both. */
 function showMap(x, y, cells) {
   const { left, top, size, bottom } = MAP;
   const each = size / CELLS;
   const svg = draw("svg", { viewBox: `0 0 ${left + size + 12} ${top + size + bottom}`, role: "img" });
+  const largest = Math.max(...leadsOf(cells), 1e-12);
   for (const [place, { least, lead }] of gridOf(cells))
     svg.append(draw("rect", {
       class: least < 0 ? "cell none" : "cell",
-      style: least < 0 ? "" : `${colour(least)}; opacity: ${0.35 + 0.65 * lead}`,
+      style: least < 0 ? "" : `${colour(least)}; opacity: ${0.3 + 0.7 * Math.min(lead / largest, 1)}`,
       x: left + (place % CELLS) * each,
       y: top + size - (Math.floor(place / CELLS) + 1) * each,
       width: each,
@@ -247,22 +253,30 @@ function showMap(x, y, cells) {
   showMapNote(svg, cells);
 }
 
-/** Return the texts of an axis of the map: its name, and its ends. */
+/** Return the finite leads of the winners of some cells. */
+function leadsOf(cells) {
+  return cells.filter(({ least }) => least >= 0).map(({ lead }) => lead).filter(Number.isFinite);
+}
+
+/** Return the texts of an axis of the map: its name, its ends and its middle, with their units. */
 function mapAxis(number, upright) {
   const { left, top, size } = MAP;
   const slider = study.sliders[number];
-  const [low, high] = [slider.low, slider.high].map((end) => quantity(end, slider.unit));
+  const [low, middle, high] = [slider.low, valueAt(slider, 0.5), slider.high].map((value) => quantity(value, slider.unit));
+  const title = slider.low > 0 ? `${slider.title}, log scale` : slider.title;
   if (upright)
     return [
       draw("text", { x: left - 6, y: top + size, "text-anchor": "end" }, low),
+      draw("text", { x: left - 6, y: top + size / 2 + 5, "text-anchor": "end" }, middle),
       draw("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, high),
-      draw("text", { transform: `translate(14 ${top + size / 2}) rotate(-90)`, "text-anchor": "middle" }, slider.name),
+      draw("text", { transform: `translate(14 ${top + size / 2}) rotate(-90)`, "text-anchor": "middle" }, title),
     ];
   const y = top + size + 16;
   return [
     draw("text", { x: left, y }, low),
+    draw("text", { x: left + size / 2, y, "text-anchor": "middle" }, middle),
     draw("text", { x: left + size, y, "text-anchor": "end" }, high),
-    draw("text", { x: left + size / 2, y: y + 20, "text-anchor": "middle" }, slider.name),
+    draw("text", { x: left + size / 2, y: y + 20, "text-anchor": "middle" }, title),
   ];
 }
 
@@ -290,8 +304,38 @@ function showMapNote(svg, cells) {
   const keys = shares.flatMap(([n, text]) => [
     draw("svg", { class: "mark", viewBox: "0 0 10 10", "aria-hidden": "true" },
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(n) })), ` ${text}  `]);
-  const rest = `Least ${words}, all other constants as set by the sliders. Darker: larger lead. Dot: current; dashed: original.`;
+  const rest = `Least ${words}, all other constants as set by the sliders. Stronger colour: larger lead${leadText(cells)}. Dot: current; dashed: original.`;
   element("map-note").replaceChildren(...keys, make("br"), rest);
+  element("map-alone").textContent = aloneText(shares, fine.size === CELLS * CELLS);
+}
+
+/** Return between which leads the colours of the map range. */
+function leadText(cells) {
+  const leads = leadsOf(cells);
+  if (!leads.length) return "";
+  const [least, most] = [Math.min(...leads), Math.max(...leads)].map((lead) => digits(100 * lead, 2));
+  return ` over the next variant, ${least} % to ${most} %`;
+}
+
+/** Say that no pair of values on the map turns the answer, and which constant comes nearest to it. */
+function aloneText(shares, complete) {
+  if (!complete || shares.length !== 1) return "";
+  const words = study.costs[state.cost][1];
+  const text = `${label(shares[0][0])} takes the least ${words} for all values on this map`;
+  if (state.effects.some((ends) => ends[state.cost].turns)) return `${text}.`;
+  const [n] = byLead();
+  const { lead, nearest } = state.effects[n][state.cost];
+  const slider = study.sliders[n];
+  return `${text}, and no constant alone turns this answer. Nearest: ${slider.name} at ${quantity(nearest, slider.unit)}, which leaves a lead of ${digits(100 * lead, 2)} %.`;
+}
+
+/** Return the sliders by the lead that they leave to the cheapest variant: those that turn it first. */
+function byLead() {
+  const rank = (n) => {
+    const { reach, lead } = state.effects[n][state.cost];
+    return reach < 5e-4 ? Infinity : lead;
+  };
+  return [...written.keys()].sort((a, b) => rank(a) - rank(b) || a - b);
 }
 
 /** Compute and draw the map anew; a later call ends an earlier one. */
@@ -355,15 +399,11 @@ function showCheck() {
   element("check").dataset.worst = worst;
 }
 
-/** Offer the constants that do something as axes of the map, those that decide most first. */
+/** Offer the constants as axes of the map, those that turn the answer, or come nearest, first. */
 function offerAxes() {
-  const reach = (n) => {
-    const { reach, turns } = state.effects[n][state.cost];
-    return reach + (turns ? 1e3 : 0);
-  };
-  const order = [...written.keys()].sort((a, b) => reach(b) - reach(a));
+  const order = byLead();
   ["map-x", "map-y"].forEach((id, place) => {
-    const options = order.map((n) => make("option", { value: n }, study.sliders[n].name));
+    const options = order.map((n) => make("option", { value: n }, study.sliders[n].title));
     element(id).replaceChildren(...options);
     element(id).value = order[Math.min(place, order.length - 1)];
     element(id).addEventListener("change", startMap);
@@ -406,6 +446,7 @@ function connect() {
 
 /** Read the histories, then show the study as written. */
 async function start() {
+  watchScrollers(document);
   study = await openStudy(element("data").textContent, element("block").textContent);
   written = study.sliders.map((slider) => slider.value);
   state.values = [...written];

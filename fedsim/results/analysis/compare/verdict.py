@@ -80,6 +80,15 @@ def find_worlds(table: pd.DataFrame | None, variant: str, against: str, cost: st
     return Worlds.of(rows[0]) if rows else None
 
 
+def _bare(name: str) -> str:
+    """Return a label without its method in brackets, for a text that stands in brackets itself.
+
+    >>> _bare("chb-triple (chb)"), _bare("gd")
+    ('chb-triple', 'gd')
+    """
+    return name.partition(" (")[0]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What is known of the cost of one variant against that of another.
@@ -123,7 +132,7 @@ class Verdict:
         """
         one, other = names
         less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
-        to, known = f" to {goal}" if goal else " over the whole run", self._evidence(one)
+        to, known = f" to {goal}" if goal else " over the whole run", self._evidence(_bare(one))
         if self.state is State.CHEAPER:
             saving = " ".join(filter(None, (self._saving, less, "than", other)))
             if not goal:

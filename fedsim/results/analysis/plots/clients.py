@@ -42,6 +42,20 @@ _A_NAME = 0.15  # inches of a name's line, with letters of 8 points
 _CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "none"}
 
 
+def upload_times(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the time of each delivered message of a client, as `plot_upload_cdf` draws it.
+
+    Args:
+        events: of `Result.events`.
+
+    Returns:
+        The columns variant and seconds.
+    """
+    up = (events["event"] == "send") & (events["node"] != SERVER) & events["detail"].isna()
+    seconds = (events["duration"] + repeats(events))[up]
+    return pd.DataFrame({"variant": events.loc[up, "variant"].astype(str), "seconds": seconds})
+
+
 def plot_upload_cdf(
     runs: Logged,
     *,
@@ -77,13 +91,10 @@ def plot_upload_cdf(
         ('share of uploads', 1.0)
     """
     named = labels_for(runs, labels)
-    events = runs.events
-    up = (events["event"] == "send") & (events["node"] != SERVER) & events["detail"].isna()
-    seconds = (events["duration"] + repeats(events))[up]
-    variants = events.loc[up, "variant"].astype(str)
+    times = upload_times(runs.events)
     axis = axes_for(ax, width)
     for number, (variant, label) in enumerate(named.items()):
-        own = np.sort(seconds[variants == variant].to_numpy(np.float64))
+        own = np.sort(times[times["variant"] == variant]["seconds"].to_numpy(np.float64))
         _draw_shares(axis, own[own > 0] if log else own, number, label)
     if log:
         axis.set_xscale("log")

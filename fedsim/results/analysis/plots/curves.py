@@ -21,7 +21,7 @@ from fedsim.results.analysis.plots.canvas import (
     labels_for,
 )
 from fedsim.results.analysis.seeds import POINTS, Band, Ends, over_seeds, spread
-from fedsim.results.analysis.style import GREY, escape_text, look
+from fedsim.results.analysis.style import GREY, draw_target, escape_text, from_zero, look
 
 By = Literal["variant", "seed"]
 """What a curve is of: a variant, as the mean over its seeds, or one run."""
@@ -140,16 +140,16 @@ def _draw(
 def label_axes(axis: Axes, x: str, y: str, *, log: bool, target: float | None = None) -> None:
     """Label both axes of curves by their columns, with units; costs begin at zero.
 
-    A target is a dotted line at its value of y.
+    A target is a dotted line at its value of y, with its name.
     """
-    if target is not None:
-        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
     if log:
         axis.set_yscale("log")
     if x in {"round", "t", "joules", "grams", "transmissions", "beacons"} or x.startswith("bits"):
-        axis.set_xlim(left=0)
+        from_zero(axis)
     label_with_unit(axis.xaxis, *label_of(x))
     label_with_unit(axis.yaxis, *label_of(y))
+    if target is not None:
+        draw_target(axis, target)
 
 
 def draw_means(

@@ -37,6 +37,8 @@ MOST = 40
 
 _ROW = 0.17  # inches of a lane
 
+_UNDER = 0.43  # of a lane, below its middle: beyond its bar
+
 _BUSY = ("download", "compute", "upload", "retransmit")
 
 _MARKS = {"silent": "o", "late": "D", "lost": "X", "skipped": "s"}
@@ -85,6 +87,16 @@ class Lanes(NamedTuple):
     def clients(self) -> list[str]:
         """The clients of which something is known, in the order of the log."""
         return list(pd.concat([self.spans["node"], self.moments["node"]]).unique())
+
+    def last_done(self, window: Window) -> list[str]:
+        """Return the clients that finished last within a round, together if there are several.
+
+        What goes on beyond the end of the round has not held it up.
+        """
+        own = self.spans[self.spans["state"].isin(_BUSY) & (self.spans["end"] <= window.end)]
+        ends = own.groupby("node")["end"].max()
+        together = 1e-9 * (window.end - window.begin)
+        return list(ends.index[ends >= ends.max() - together])
 
     def choose(self, most: int = MOST) -> list[str]:
         """Return the clients that are drawn, by number.
@@ -161,6 +173,7 @@ def draw_round(
         clients: the rows of the run's client table, which have the clients' names.
     """
     keys = [*_draw_states(axis, seen.spans, drawn, window), *_draw_marks(axis, seen, drawn, window)]
+    keys += _draw_last(axis, seen, drawn, window)
     category(axis, display_names(drawn, clients))
     axis.set_xlim(0, window.end - window.begin or 1.0)
     label_with_unit(axis.xaxis, "time since the round began", "s")
@@ -218,6 +231,20 @@ def _draw_states(
             draw_bars(axis, *bars, facecolor="none", linewidth=0, **hatch)
         keys[name] = Patch(facecolor=colour, label=name, linewidth=0.3, **hatch)
     return [keys[name] for name in sorted(keys, key=STATE_ORDER.index)]
+
+
+def _draw_last(axis: Axes, seen: Lanes, lanes: Sequence[str], window: Window) -> list[Line2D]:
+    """Underline the clients that finished last, unless most did."""
+    last = [name for name in seen.last_done(window) if name in lanes]
+    if not 0 < len(last) <= len(lanes) / 2:
+        return []
+    style: dict[str, Any] = {"color": "black", "linewidth": 1.8, "solid_capstyle": "butt"}
+    for name in last:
+        own = seen.spans[(seen.spans["node"] == name) & (seen.spans["end"] <= window.end)]
+        ends = max(own["begin"].min(), window.begin), own.loc[own["state"].isin(_BUSY), "end"].max()
+        place = lanes.index(name) + _UNDER
+        axis.plot([each - window.begin for each in ends], [place, place], clip_on=False, **style)
+    return [Line2D([], [], label="last to finish", **style)]
 
 
 def _draw_marks(axis: Axes, seen: Lanes, lanes: Sequence[str], window: Window) -> list[Line2D]:

@@ -1,5 +1,5 @@
-"use strict";
 (() => {
+  watchScrollers(document);
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
 
@@ -59,6 +59,7 @@
         Object.assign(drawing.dataset, waiting.dataset);
         drawing.append(waiting.content);
         waiting.replaceWith(drawing);
+        watchScrollers(drawing);
       }
       const drawings = [...plot.querySelectorAll(".drawing")];
       for (const each of drawings) each.hidden = !each.matches(`[data-choice~="${chosen}"]`);

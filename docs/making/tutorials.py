@@ -15,6 +15,7 @@ from nbconvert import MarkdownExporter
 from notebooks import INSTALL
 
 _STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.DOTALL)
+_BADGE = re.compile(r"\[!\[([^]]*)\]\([^)]*\)\]")
 _FRAME = re.compile(r'<div>\s*<table border="1" class="dataframe">')
 
 
@@ -39,6 +40,7 @@ class NotebookPage(File):
     def content_string(self) -> str:
         """The Markdown of the page."""
         head, _, rest = self.exported[0].lstrip().partition("\n")
+        rest = _BADGE.sub(r"[\1]", rest)  # a page of the site loads nothing from elsewhere
         said = f"This page is a notebook: `docs/{self.src_uri}`."
         return f"{head}\n\n{said}\n{rest}"
 

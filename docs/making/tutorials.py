@@ -40,7 +40,8 @@ class NotebookPage(File):
     def content_string(self) -> str:
         """The Markdown of the page."""
         head, _, rest = self.exported[0].lstrip().partition("\n")
-        rest = _BADGE.sub(r"[\1]", rest)  # a page of the site loads nothing from elsewhere
+        # A page of the site loads nothing from elsewhere, so badges are words there.
+        rest = _BADGE.sub(r"[\1]", rest).replace(")\n[Open", "),\n[Open")
         said = f"This page is a notebook: `docs/{self.src_uri}`."
         return f"{head}\n\n{said}\n{rest}"
 

@@ -2,13 +2,15 @@
 
     python docs/notebooks.py [NAME...]
 
-A test runs them as well, and names those whose outputs differ from the file.
+A test runs them as well, and names those whose outputs differ from the file. Each begins with
+badges that open it on Colab and Binder, and with a cell that installs fedsim where it is missing.
 """
 
 import os
 import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,21 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent / "tutorials"
+
+INSTALL = "install"
+"""The id of the cell that installs fedsim; the site leaves it out."""
+
+_BADGES = """\
+[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\
+(https://colab.research.google.com/github/{slug}/blob/main/docs/tutorials/{name}.ipynb)
+[![Open in Binder](https://mybinder.org/badge_logo.svg)]\
+(https://mybinder.org/v2/gh/{slug}/main?labpath=docs/tutorials/{name}.ipynb)"""
+_INSTALL = """\
+# Installs fedsim where it is missing, as on Colab
+import importlib.util
+
+if importlib.util.find_spec("fedsim") is None:
+    %pip install -q "fedsim-network{extra} @ git+{address}\""""
 
 _LIMIT = 600  # seconds of one cell; a machine may be busy
 _SESSION = re.compile(r"(?:/[\w.-]+)*/fedsim-\w+/")
@@ -38,9 +55,28 @@ def read(path: Path) -> Notebook:
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # as it comes
 
 
+def headed(path: Path) -> Notebook:
+    """Return a notebook with its badges and its cell that installs fedsim."""
+    notebook = read(path)
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    address = project["project"]["urls"]["Repository"]
+    slug = address.removeprefix("https://github.com/")
+    title, *rest = notebook.cells[0].source.split("\n\n")
+    words = [each for each in rest if not each.startswith("[![")]
+    notebook.cells[0].source = "\n\n".join(
+        [title, _BADGES.format(slug=slug, name=path.stem), *words]
+    )
+    if notebook.cells[1].get("id") != INSTALL:
+        cell = nbformat.v4.new_code_cell(id=INSTALL)  # type: ignore[no-untyped-call]
+        notebook.cells.insert(1, cell)
+    extra = "[torch]" if any("fedsim.torch" in cell.source for cell in notebook.cells) else ""
+    notebook.cells[1].source = _INSTALL.format(extra=extra, address=address)
+    return notebook
+
+
 def executed(path: Path) -> Notebook:
     """Return a notebook with the outputs of its cells, run in a temporary folder."""
-    notebook = read(path)
+    notebook = headed(path)
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
             notebook,

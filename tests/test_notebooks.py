@@ -40,6 +40,17 @@ def test_a_notebook_asks_a_question_and_answers_it(name: str, notebooks: Any) ->
     assert (FOLDER / f"{name}.ipynb").stat().st_size < 500_000
 
 
+@every("name", NAMES)
+def test_a_notebook_opens_elsewhere_and_installs_fedsim_there(name: str, notebooks: Any) -> None:
+    path = FOLDER / f"{name}.ipynb"
+    sources = [
+        [cell.source for cell in found.cells]
+        for found in (notebooks.read(path), notebooks.headed(path))
+    ]
+    assert sources[0] == sources[1], f"run `python docs/notebooks.py {name}`"
+    assert sources[0][0].count(f"docs/tutorials/{name}.ipynb") == 2
+
+
 def test_there_are_seven() -> None:
     assert len(NAMES) == 7
 

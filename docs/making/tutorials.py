@@ -12,8 +12,10 @@ import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
+from notebooks import INSTALL
 
 _STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.DOTALL)
+_BADGE = re.compile(r"\[!\[([^]]*)\]\([^)]*\)\]")
 _FRAME = re.compile(r'<div>\s*<table border="1" class="dataframe">')
 
 
@@ -28,6 +30,7 @@ class NotebookPage(File):
     def exported(self) -> tuple[str, dict[str, bytes]]:
         """The notebook as Markdown, and its figures by name."""
         notebook = nbformat.read(str(self.abs_src_path), as_version=4)  # type: ignore[no-untyped-call]
+        notebook.cells = [cell for cell in notebook.cells if cell.get("id") != INSTALL]
         stem = Path(self.src_uri).stem
         names = {"output_files_dir": stem, "unique_key": stem}
         text, resources = _exporter().from_notebook_node(notebook, resources=names)
@@ -37,6 +40,8 @@ class NotebookPage(File):
     def content_string(self) -> str:
         """The Markdown of the page."""
         head, _, rest = self.exported[0].lstrip().partition("\n")
+        # A page of the site loads nothing from elsewhere, so badges are words there.
+        rest = _BADGE.sub(r"[\1]", rest).replace(")\n[Open", "),\n[Open")
         said = f"This page is a notebook: `docs/{self.src_uri}`."
         return f"{head}\n\n{said}\n{rest}"
 

@@ -5,8 +5,12 @@ from time import time
 DISTRIBUTION = "fedsim-network"
 """The name under which fedsim is installed; on the index, `fedsim` is another project."""
 
-VERSION = "0.1.0"
-"""The version, written here alone: the build and `fedsim.__version__` take it from here."""
+VERSION = "0.2.0"
+"""The version, written here alone: the build and `fedsim.__version__` take it from here.
+
+It does not come from a tag of git: the manifest of a run states it, so an import has to know it
+where there is no repository. The release refuses a tag that differs from it.
+"""
 
 LOADED = time()
 """When this process has loaded fedsim, s since 1970: it loads this module first."""

@@ -39,6 +39,7 @@ from fedsim.problems import (
     SPLITS,
     STARTS,
 )
+from fedsim.protocol.aggregation import AGGREGATIONS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.protocol.stop_rules import STOPS
@@ -66,6 +67,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     MIXING,
     PARTICIPATION,
     SILENCES,
+    AGGREGATIONS,
     STOPS,
     AVAILABILITY,
     CHARGING,

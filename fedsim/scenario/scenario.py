@@ -16,6 +16,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.scenario.aggregating import unfit_aggregation
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
@@ -230,7 +231,8 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from compression(scenario)
     yield from _method(scenario)
     yield from check_peers(scenario)
-    yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
+    yield from unfit_aggregation(scenario)
+    yield from tiering(scenario, _CHECKS_OF_HOPS)
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)
@@ -268,6 +270,16 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "silence.late", text, "drop"
     elif not participation.keep_late:
         yield "participation.late", text, "drop"
+
+
+_CHECKS_OF_HOPS = (
+    _dropped_replies,
+    check_round_closing,
+    compression,
+    unmet_above,
+    unfit_aggregation,
+)
+"""The checks of a server and its clients that hold for gateways and the server above them, too."""
 
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -51,6 +51,7 @@ from fedsim.problems import (
     Weighting,
     usual_weighting,
 )
+from fedsim.protocol.aggregation import Aggregation, AnyAggregation, Mean
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
@@ -340,6 +341,13 @@ class Wire(Spec):
     )
 
 
+def without_mean(aggregation: Aggregation, written: dict[str, object]) -> dict[str, object]:
+    """Return a written block without its key `aggregation`, if that is the default."""
+    if isinstance(aggregation, Mean):
+        written.pop("aggregation", None)
+    return written
+
+
 class Tier(Group):
     """Gateways that average models: servers of the nodes below, and clients of the server above."""
 
@@ -362,6 +370,14 @@ class Tier(Group):
     participation: AnyParticipation = as_written(
         {"kind": "full"}, "which gateways the server above asks in a round"
     )
+    aggregation: AnyAggregation = as_written(
+        {"kind": "mean"}, "how the server above combines the vectors of these gateways"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_mean(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit the default, so that files and fingerprints of older scenarios stay the same."""
+        return without_mean(self.aggregation, write(self))
 
 
 class Models(Spec):
@@ -417,6 +433,9 @@ class ScenarioKeys(Spec):
     wire: Given[Wire, Wire | Keys] = as_written({}, "how vectors are encoded")
     silence: AnySilence = as_written(
         {"kind": "beacon"}, "how the server learns that a client is silent"
+    )
+    aggregation: AnyAggregation = as_written(
+        {"kind": "mean"}, "how the server combines the vectors of its clients"
     )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; if empty, ideal clients, as many as the split has"
@@ -480,7 +499,7 @@ class ScenarioKeys(Spec):
     @model_serializer(mode="wrap")
     def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Omit empty tiers, so that files and fingerprints of older scenarios stay the same."""
-        written: dict[str, object] = write(self)
+        written = without_mean(self.aggregation, write(self))
         if not self.tiers:
             written.pop("tiers", None)
         return written

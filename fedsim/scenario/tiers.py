@@ -35,6 +35,7 @@ def hop(scenario: Keys, number: int) -> Keys:
         "algorithm": tier.outer,
         "wire": tier.wire,
         "participation": tier.participation,
+        "aggregation": tier.aggregation,
         "silence": BeaconSilence(),
         "fleet": (tier,),
         "tiers": (),

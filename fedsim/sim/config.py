@@ -13,6 +13,7 @@ from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
 from fedsim.problems.evaluators import Evaluator, SerialEvaluator
+from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -83,6 +84,7 @@ class Hop:
         participation: client sampling, and when a round closes; shares are unresolved.
         silence: how a node signals a censored message.
         transport: encodes messages.
+        aggregation: how a server combines the vectors of replies.
         rounds: kappa, the rounds of a gateway with its nodes per round of its server; 1 for
             clients.
     """
@@ -93,6 +95,7 @@ class Hop:
     participation: Participation
     silence: SilencePolicy
     transport: Transport = VALUES
+    aggregation: Aggregation = Mean()  # noqa: RUF009 - frozen
     rounds: int = 1
 
 
@@ -153,6 +156,7 @@ class WorldConfig(Numerics):
         network: the network layers that carry messages.
         silence: how a client signals a censored message.
         participation: client sampling, and when a round closes.
+        aggregation: how the server combines the vectors of replies.
         stop: when the run ends.
         observe: which rounds are evaluated.
         counting: which model of a round is evaluated.
@@ -170,6 +174,7 @@ class WorldConfig(Numerics):
     network: Layer = field(default_factory=partial(layer, "fluid"))
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
+    aggregation: Aggregation = field(default_factory=Mean)
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
     counting: Counting = "rounds"
@@ -218,4 +223,21 @@ class WorldConfig(Numerics):
         clients, policy = range(len(self.fleet)), self.participation
         rng = self.rng("cohort", 0)
         selection = Selection(policy, eligibility, clients, rng, self.samples, known)
-        return ServerProtocol(clients, selection, policy, self.silence, self.header_bits, transport)
+        return ServerProtocol(
+            clients,
+            selection,
+            policy,
+            self.silence,
+            self.header_bits,
+            transport,
+            aggregator=self.aggregator(self.aggregation, 0),
+        )
+
+    def aggregator(self, rule: Aggregation, place: int) -> Aggregator:
+        """Return the aggregator of a server.
+
+        Args:
+            rule: how it combines the vectors of replies.
+            place: the index of the server's random streams.
+        """
+        return Aggregator(rule, partial(self.rng, "aggregation", place))

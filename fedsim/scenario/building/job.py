@@ -147,6 +147,7 @@ def assemble(
         network=played(scenario.network, deployment.medium),
         silence=scenario.silence,
         participation=policy,
+        aggregation=scenario.aggregation,
         stop=scenario.stop,
         observe=Observe(every=every),
         counting=scenario.counting,

@@ -379,6 +379,12 @@ class ServerProtocol:
 
     def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
+        replies, unreadable = self._counted(), self.aggregator.unreadable
+        if not unreadable:
+            return replies
+        return [reply for reply in replies if reply.client not in unreadable]
+
+    def _counted(self) -> Sequence[Reply]:
         ended, late = self._end(), self.late
         self.late = []
         if ended.columns and not (late or ended.replies):

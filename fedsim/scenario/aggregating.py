@@ -1,4 +1,4 @@
-"""Checks of `aggregation`: whether a method and its rounds go with a rule."""
+"""Checks of `aggregation` and `attack`: whether a method and its rounds go with them."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,20 @@ from fedsim.core.blocks.declared import reasons
 from fedsim.core.blocks.nature import OF_SINGLE_REPLIES
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
+
+
+def unfit_attacks(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield attacks that the nodes of a scenario cannot make."""
+    peers = isinstance(scenario.algorithm, PeerAlgorithm)
+    for number, group in enumerate(scenario.fleet):
+        attack = group.attack
+        if attack is not None and peers and (attack.colludes or attack.silent or attack.unreadable):
+            text = f"got {attack.kind}, which needs a server; take sign-flip, scaled or gaussian"
+            yield f"fleet.{number}.attack.kind", text, attack.kind
+    for number, tier in enumerate(scenario.tiers):
+        if tier.attack is not None:
+            text = f"got {tier.attack.kind}, but gateways are true; give it to a group of fleet"
+            yield f"tiers.{number}.attack.kind", text, tier.attack.kind
 
 
 def unfit_aggregation(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -40,6 +40,7 @@ from fedsim.problems import (
     STARTS,
 )
 from fedsim.protocol.aggregation import AGGREGATIONS
+from fedsim.protocol.attacks import ATTACKS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.protocol.stop_rules import STOPS
@@ -68,6 +69,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     PARTICIPATION,
     SILENCES,
     AGGREGATIONS,
+    ATTACKS,
     STOPS,
     AVAILABILITY,
     CHARGING,

@@ -16,7 +16,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.aggregating import unfit_aggregation
+from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
@@ -232,6 +232,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _method(scenario)
     yield from check_peers(scenario)
     yield from unfit_aggregation(scenario)
+    yield from unfit_attacks(scenario)
     yield from tiering(scenario, _CHECKS_OF_HOPS)
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)

@@ -52,6 +52,7 @@ from fedsim.problems import (
     usual_weighting,
 )
 from fedsim.protocol.aggregation import Aggregation, AnyAggregation, Mean
+from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
@@ -102,6 +103,9 @@ class Group(Spec):
     carbon: AnyCarbon = as_written(
         None, "emissions of their electricity: a country, or a block; null: not counted"
     )
+    attack: AnyAttack = as_written(
+        None, "what they send in place of what the method says; null: they are true"
+    )
     intervals: Mapping[str, str] = as_written(
         {},
         (
@@ -116,6 +120,8 @@ class Group(Spec):
         written: dict[str, object] = write(self)
         if not self.intervals:
             written.pop("intervals", None)
+        if self.attack is None:
+            written.pop("attack", None)
         return written
 
     @model_validator(mode="after")

@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.core.ports import SERVER, Array, ClientId, Packer
+from fedsim.core.ports import SERVER, SILENCE, Array, ClientId, Packer
 from fedsim.core.streams import Streams
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
 from fedsim.problems.evaluators import Evaluator, SerialEvaluator
 from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean
+from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -54,6 +55,16 @@ class Method(Remembers, Protocol):
     def handle(self) -> Handler:
         """Answer a message that has reached a client."""
         ...
+
+
+def silenced(handle: Handler, silent: frozenset[ClientId]) -> Handler:
+    """Return a handler whose silent clients work, and then send nothing."""
+
+    async def answer(client: Any, message: Any) -> Any:
+        reply = await handle(client, message)
+        return SILENCE if client.id in silent else reply
+
+    return answer
 
 
 def what_follows(method: object) -> Follows:
@@ -157,6 +168,7 @@ class WorldConfig(Numerics):
         silence: how a client signals a censored message.
         participation: client sampling, and when a round closes.
         aggregation: how the server combines the vectors of replies.
+        attacks: the attack of each false client.
         stop: when the run ends.
         observe: which rounds are evaluated.
         counting: which model of a round is evaluated.
@@ -175,6 +187,7 @@ class WorldConfig(Numerics):
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     aggregation: Aggregation = field(default_factory=Mean)
+    attacks: Mapping[ClientId, Attack] = field(default_factory=dict)
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
     counting: Counting = "rounds"
@@ -184,7 +197,9 @@ class WorldConfig(Numerics):
     @property
     def handler(self) -> Handler:
         """The handler of a client: the method's, with the reports of the policy."""
-        return reporting(self.algorithm.handle, self.participation)  # type: ignore[union-attr]
+        handle: Handler = self.algorithm.handle  # type: ignore[union-attr]
+        silent = frozenset(m for m, attack in self.attacks.items() if attack.silent)
+        return reporting(silenced(handle, silent) if silent else handle, self.participation)
 
     @property
     def take_back(self) -> TakeBack:
@@ -240,4 +255,4 @@ class WorldConfig(Numerics):
             rule: how it combines the vectors of replies.
             place: the index of the server's random streams.
         """
-        return Aggregator(rule, partial(self.rng, "aggregation", place))
+        return Aggregator(rule, partial(self.rng, "aggregation", place), self.attacks)

@@ -8,14 +8,16 @@ applied to what every client has sent so far, so that a silent client counts wit
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, ClientId, Reply
+from fedsim.protocol.attacks import Attack
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import field_payloads, weighted_sum
 
@@ -69,18 +71,26 @@ class Aggregator:
     Args:
         rule: the rule.
         rng: returns the stream of its draws; called if it is needed.
+        attacks: the attack of each false client.
 
     Attributes:
+        unreadable: the clients whose replies the server leaves out.
         least: the number of reports without which a round is abandoned; 0 for any.
         replaced: how often there were too few vectors for the rule, and the median was taken.
         dropped: how many vectors were left out, because they were not finite.
     """
 
-    def __init__(self, rule: Aggregation, rng: Callable[[], np.random.Generator]) -> None:
-        self._rule, self._make_rng = rule, rng
+    def __init__(
+        self,
+        rule: Aggregation,
+        rng: Callable[[], np.random.Generator],
+        attacks: Mapping[ClientId, Attack] = MappingProxyType({}),
+    ) -> None:
+        self._rule, self._make_rng, self._attacks = rule, rng, attacks
         self._rng: np.random.Generator | None = None
         self._kept: dict[str, _RunningSum] = {}
         self._last: dict[str, Array] = {}
+        self.unreadable = frozenset(m for m, attack in attacks.items() if attack.unreadable)
         self.least = rule.least() if rule.with_fewer == "skip" else 0
         self.replaced = self.dropped = 0
 
@@ -99,21 +109,49 @@ class Aggregator:
     ) -> Array:
         """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`."""
         payloads = field_payloads(replies, field)
-        if self._rule.adds_up:
+        if self._rule.adds_up and not self._attacks:
             return weighted_sum(payloads, weights)
-        factors = np.ones(len(payloads)) if weights is None else weights
-        vectors = [payload.values for payload in payloads]
+        clients = [reply.client for reply in replies]
+        factors = [1.0] * len(payloads) if weights is None else weights.tolist()
+        vectors = self._collude(clients, [payload.values for payload in payloads])
+        sent = [_Sent(*one) for one in zip(clients, factors, vectors, strict=True)]
+        shape = vectors[0].shape
+        if self._rule.adds_up:
+            total = np.zeros(shape)
+            for one in sent:
+                total += one.weight * one.vector
+            return total
         if not changes:
-            return float(factors.sum()) * self._combine(field, vectors)
+            weight = sum(one.weight for one in sent)
+            return weight * self._combine(field, sent).reshape(shape)
         kept = self._kept.setdefault(field, _RunningSum())
-        kept.add([reply.client for reply in replies], vectors, factors)
-        return kept.change(self._combine(field, kept.vectors))
+        kept.add(sent)
+        return kept.change(self._combine(field, kept.all).reshape(shape))
 
-    def _combine(self, field: str, vectors: Sequence[Array]) -> Array:
+    def _collude(self, clients: Sequence[ClientId], vectors: Sequence[Array]) -> Sequence[Array]:
+        """Return the vectors with those of false clients that collude."""
+        false = [m for m in clients if m in self._attacks]
+        true = [v for m, v in zip(clients, vectors, strict=True) if m not in self._attacks]
+        if not false or not true:
+            return vectors
+        rows, sent = np.array([vector.ravel() for vector in true]), dict[str, Array]()
+
+        def of(client: ClientId, vector: Array) -> Array:
+            attack = self._attacks.get(client)
+            if attack is None or not attack.colludes:
+                return vector
+            # All that have the same block send the same.
+            if (key := repr(attack)) not in sent:
+                sent[key] = attack.collude(rows, len(false))
+            return sent[key].reshape(vector.shape)
+
+        return [of(client, vector) for client, vector in zip(clients, vectors, strict=True)]
+
+    def _combine(self, field: str, sent: Sequence["_Sent"]) -> Array:
         """Return the vector that stands for all finite ones; zero if there is none."""
         if self._rng is None:
             self._rng = self._make_rng()
-        rows = np.array([vector.ravel() for vector in vectors])
+        rows = np.array([one.vector.ravel() for one in sent])
         finite = np.isfinite(rows).all(axis=1)
         if not finite.all():
             # A server sees that a vector is not finite, and leaves it out.
@@ -121,7 +159,7 @@ class Aggregator:
             rows = rows[finite]
         one = self._of_rows(rows, self._last.get(field), self._rng)
         self._last[field] = one
-        return one.reshape(vectors[0].shape)
+        return one
 
     def _of_rows(self, rows: Array, last: Array | None, rng: np.random.Generator) -> Array:
         rule = self._rule
@@ -138,26 +176,34 @@ ADDS_UP = Aggregator(Mean(), np.random.default_rng)
 """Adds up, and so keeps nothing: it serves any number of servers."""
 
 
+class _Sent(NamedTuple):
+    """What a client has sent, with its weight in the sum that the method asks for."""
+
+    client: ClientId
+    weight: float
+    vector: Array
+
+
 class _RunningSum:
     """What every client has sent so far, and the value of its sum under a rule."""
 
     def __init__(self) -> None:
-        self._sent: dict[ClientId, Array] = {}
-        self._weights: dict[ClientId, float] = {}
+        self._sent: dict[ClientId, _Sent] = {}
         self._value: Array | float = 0.0
 
-    def add(self, clients: Sequence[ClientId], changes: Sequence[Array], weights: Array) -> None:
-        for client, change, weight in zip(clients, changes, weights.tolist(), strict=True):
-            self._sent[client] = self._sent[client] + change if client in self._sent else change
-            self._weights[client] = weight
+    def add(self, changes: Sequence[_Sent]) -> None:
+        for client, weight, vector in changes:
+            before = self._sent.get(client)
+            after = vector if before is None else before.vector + vector
+            self._sent[client] = _Sent(client, weight, after)
 
     @property
-    def vectors(self) -> list[Array]:
+    def all(self) -> list[_Sent]:
         """The sums of the clients' changes, in the order of the clients."""
         return [self._sent[client] for client in sorted(self._sent)]
 
     def change(self, one: Array) -> Array:
         """Set the value of the sum by the vector that stands for all; return its change."""
-        value = sum(self._weights.values()) * one
+        value = sum(sent.weight for sent in self._sent.values()) * one
         change, self._value = value - self._value, value
         return change

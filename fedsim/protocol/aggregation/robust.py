@@ -7,11 +7,11 @@ for the buckets of `bucketing`.
 from abc import abstractmethod
 from itertools import combinations
 from math import comb
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array
@@ -67,6 +67,16 @@ class RobustRule(Aggregation):
         " the model stays; end: the run ends",
     )
 
+    byzantine: NonNegativeInt | None = Field(
+        default=None, description="f, the largest number of false replies, for nnm"
+    )
+
+    @model_validator(mode="after")
+    def _enough_known(self) -> Self:
+        if "nnm" in self.before and self.byzantine is None:
+            raise ValueError("byzantine: missing, and nnm needs it: the number of false replies")
+        return self
+
     @property
     def with_fewer(self) -> Literal["median", "skip", "end"]:
         """`otherwise`."""
@@ -75,7 +85,7 @@ class RobustRule(Aggregation):
     @property
     def false_ones(self) -> int:
         """f, the largest number of false replies that the rule is set for."""
-        return 0
+        return self.byzantine or 0
 
     def combine(self, vectors: Array, last: Array | None, rng: np.random.Generator) -> Array:
         """Return the vector that stands for all, after the steps before the rule."""
@@ -177,7 +187,9 @@ class CentredClipping(RobustRule):
 class Counted(RobustRule):
     """Base class of rules that are set for a number of false replies."""
 
-    byzantine: NonNegativeInt = Field(description="f, the largest number of false replies")
+    byzantine: NonNegativeInt = Field(  # type: ignore[assignment]  # required here
+        description="f, the largest number of false replies"
+    )
 
     @property
     def false_ones(self) -> int:

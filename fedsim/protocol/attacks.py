@@ -70,7 +70,7 @@ class Attack(Spec):
         raise NotImplementedError(type(self).__name__)
 
 
-class SignFlip(Attack):
+class SignFlipAttack(Attack):
     """The negative of the true vector, times a factor."""
 
     kind: Literal["sign-flip"] = "sign-flip"
@@ -83,7 +83,7 @@ class SignFlip(Attack):
         return -self.scale * vector
 
 
-class Scaled(Attack):
+class ScaledAttack(Attack):
     """The true vector, times a factor."""
 
     kind: Literal["scaled"] = "scaled"
@@ -96,7 +96,7 @@ class Scaled(Attack):
         return self.factor * vector
 
 
-class Gaussian(Attack):
+class GaussianAttack(Attack):
     """A random vector with independent normal coordinates."""
 
     kind: Literal["gaussian"] = "gaussian"
@@ -110,7 +110,7 @@ class Gaussian(Attack):
         return drawn
 
 
-class Replay(Attack):
+class ReplayAttack(Attack):
     """The vector that the client would have sent some rounds before."""
 
     kind: Literal["replay"] = "replay"
@@ -128,7 +128,7 @@ class Replay(Attack):
         return earlier[0] if earlier else vector
 
 
-class NotFinite(Attack):
+class NotFiniteAttack(Attack):
     """A vector of NaN, which ends a run under `mean`."""
 
     kind: Literal["nan"] = "nan"
@@ -138,7 +138,7 @@ class NotFinite(Attack):
         return np.full(vector.shape, np.nan)
 
 
-class Unreadable(Attack):
+class UnreadableAttack(Attack):
     """A message that the server cannot read, such as a vector of the wrong length.
 
     It is charged like a true one.
@@ -149,7 +149,7 @@ class Unreadable(Attack):
     unreadable: ClassVar[bool] = True
 
 
-class Silent(Attack):
+class SilentAttack(Attack):
     """Silence in every round, as if the client had nothing to send."""
 
     kind: Literal["silent"] = "silent"
@@ -199,7 +199,7 @@ def largest_shift(clients: int, false_ones: int) -> float:
 _FAR = 1e3
 
 
-class InnerProduct(Attack):
+class InnerProductAttack(Attack):
     """The negative mean of the true vectors, times a factor.
 
     Xie, Koyejo, Gupta, "Fall of Empires: Breaking Byzantine-Tolerant SGD by Inner Product
@@ -217,7 +217,7 @@ class InnerProduct(Attack):
         return sent
 
 
-class Mimic(Attack):
+class MimicAttack(Attack):
     """The vector of one true client, which so counts more than the others.
 
     Karimireddy, He, Jaggi, "Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing",
@@ -240,16 +240,16 @@ class Mimic(Attack):
 ATTACKS: Registry[Attack] = Registry(
     "attack",
     (
-        SignFlip,
-        Scaled,
-        Gaussian,
-        Replay,
-        NotFinite,
-        Unreadable,
-        Silent,
+        SignFlipAttack,
+        ScaledAttack,
+        GaussianAttack,
+        ReplayAttack,
+        NotFiniteAttack,
+        UnreadableAttack,
+        SilentAttack,
         ALittleIsEnough,
-        InnerProduct,
-        Mimic,
+        InnerProductAttack,
+        MimicAttack,
     ),
     Attack,
 )

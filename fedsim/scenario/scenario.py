@@ -233,7 +233,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from check_peers(scenario)
     yield from unfit_aggregation(scenario)
     yield from unfit_attacks(scenario)
-    yield from tiering(scenario, _CHECKS_OF_HOPS)
+    yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)
@@ -271,16 +271,6 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "silence.late", text, "drop"
     elif not participation.keep_late:
         yield "participation.late", text, "drop"
-
-
-_CHECKS_OF_HOPS = (
-    _dropped_replies,
-    check_round_closing,
-    compression,
-    unmet_above,
-    unfit_aggregation,
-)
-"""The checks of a server and its clients that hold for gateways and the server above them, too."""
 
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:

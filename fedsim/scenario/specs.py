@@ -51,7 +51,7 @@ from fedsim.problems import (
     Weighting,
     usual_weighting,
 )
-from fedsim.protocol.aggregation import Aggregation, AnyAggregation, Mean
+from fedsim.protocol.aggregation import AnyAggregation, Mean
 from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
@@ -347,13 +347,6 @@ class Wire(Spec):
     )
 
 
-def without_mean(aggregation: Aggregation, written: dict[str, object]) -> dict[str, object]:
-    """Return a written block without its key `aggregation`, if that is the default."""
-    if isinstance(aggregation, Mean):
-        written.pop("aggregation", None)
-    return written
-
-
 class Tier(Group):
     """Gateways that average models: servers of the nodes below, and clients of the server above."""
 
@@ -376,14 +369,6 @@ class Tier(Group):
     participation: AnyParticipation = as_written(
         {"kind": "full"}, "which gateways the server above asks in a round"
     )
-    aggregation: AnyAggregation = as_written(
-        {"kind": "mean"}, "how the server above combines the vectors of these gateways"
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_mean(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Omit the default, so that files and fingerprints of older scenarios stay the same."""
-        return without_mean(self.aggregation, write(self))
 
 
 class Models(Spec):
@@ -503,11 +488,13 @@ class ScenarioKeys(Spec):
     )
 
     @model_serializer(mode="wrap")
-    def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Omit empty tiers, so that files and fingerprints of older scenarios stay the same."""
-        written = without_mean(self.aggregation, write(self))
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit these, so that files and fingerprints of older scenarios stay the same."""
+        written: dict[str, object] = write(self)
         if not self.tiers:
             written.pop("tiers", None)
+        if isinstance(self.aggregation, Mean):
+            written.pop("aggregation", None)
         return written
 
     @property

@@ -125,7 +125,7 @@ def bucket_means(vectors: Array, size: int, rng: np.random.Generator) -> Array:
     return np.array([mixed[at : at + size].mean(axis=0) for at in range(0, len(mixed), size)])
 
 
-class Median(RobustRule):
+class CoordinateMedian(RobustRule):
     """The median of each coordinate."""
 
     kind: Literal["median"] = "median"

@@ -64,6 +64,7 @@ _MODULES = {
     "serve": "fedsim.addons.live.command",
     "join": "fedsim.addons.live.command",
     "paper": "fedsim.addons.paper.command",
+    "crate": "fedsim.addons.crate.command",
     "trace": "fedsim.cli.results",
     "robust": "fedsim.addons.robustness.command",
     "reprice": "fedsim.addons.repricing.command",

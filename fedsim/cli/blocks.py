@@ -72,11 +72,11 @@ def list_command(
 @app.command("schema")
 def schema_command(plugins: Plugins = None) -> None:
     """Print the JSON Schema of a scenario, for an editor to complete and check it."""
-    from fedsim.scenario import schema
+    from fedsim.scenario.editor_schema import editor_schema
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        document = schema(blocks_in(plugins or ()))
+        document = editor_schema(blocks_in(plugins or ()))
     print(json.dumps(document, indent=2))  # noqa: T201 - to be piped into a file, unstyled
 
 

@@ -142,7 +142,7 @@ def open_browser(file: Path) -> None:
 
     A text browser is not used: it would cover the progress in the terminal.
     """
-    windows = sys.platform == "darwin" or any(
+    windows = sys.platform in {"darwin", "win32"} or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )
     with suppress(webbrowser.Error):
@@ -153,8 +153,9 @@ def open_browser(file: Path) -> None:
 def _draw(out: Path) -> None:
     """Redraw the page in this process until its parent has ended."""
     leave_signals_to_parent()
-    with suppress(OSError):
-        os.nice(_NICE)
+    if hasattr(os, "nice"):  # not on Windows
+        with suppress(OSError):
+            os.nice(_NICE)
     page, drawing, pause = FollowedPage(out), Drawing(out), _PAUSE
     parent = parent_process()
     while parent is not None and parent.is_alive():

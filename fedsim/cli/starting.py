@@ -1,5 +1,6 @@
 """The command that writes a first scenario: the quickstart, or one generated from a table."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +30,9 @@ changes a value for one command: fedsim run {name}.yaml --set fleet.0.radio=nb-i
 
     fedsim list                         blocks that a scenario can name
     fedsim examples                     more scenarios
-    fedsim schema > schema.json         lets an editor complete and check the file
+
+The first line of `{name}.yaml` lets editors with a YAML language server complete and check it by
+`fedsim.schema.json`. With another version of fedsim: fedsim schema > fedsim.schema.json
 """
 
 
@@ -64,6 +67,7 @@ def init_command(
     """
     from fedsim.core.atomic import write_whole
     from fedsim.core.errors import DataError
+    from fedsim.scenario.editor_schema import FILE, FIRST_LINE, editor_schema
 
     with _errors():
         if table is None and (target or client or drop or header is not None):
@@ -79,7 +83,8 @@ def init_command(
             text = f"{scenario} exists: nothing was written; give another folder"
             raise DataError("init", text)
         files = {
-            scenario.name: written,
+            scenario.name: FIRST_LINE + written,
+            FILE: json.dumps(editor_schema()),
             "README.md": _NOTES.format(name=name, question=question),
             ".gitignore": _IGNORED,
         }

@@ -11,6 +11,7 @@ Only the folder of the study itself may be reached through links, as is usual on
 import errno
 import os
 import re
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,9 @@ ASIDE = ".aside"
 """Suffix of drafts, which remain after a kill."""
 
 _DRAFT = re.compile(rf".+\.\d+-\d+{re.escape(ASIDE)}")
+
+_TRIES, _MOMENT = 20 if os.name == "nt" else 0, 0.05
+"""How often a file that cannot be replaced is tried again, and the pause between, s."""
 
 _SERIALS = count()  # makes names of drafts unique among threads
 
@@ -118,7 +122,7 @@ class Draft:
         try:
             self.check()
             self._file.close()
-            self._aside.replace(self.path)
+            _replace(self._aside, self.path)
         except OSError as error:
             self.drop()
             raise unwritable(self.path, error) from None
@@ -176,6 +180,18 @@ def check_links(root: Path, path: Path) -> None:
             raise link_error(root / name)
     if path != root and path.is_symlink():
         raise link_error(path)
+
+
+def _replace(aside: Path, path: Path) -> None:
+    """Give a draft its name; Windows refuses that while a reader has the earlier file open."""
+    for _ in range(_TRIES):
+        try:
+            aside.replace(path)
+        except PermissionError:
+            time.sleep(_MOMENT)
+        else:
+            return
+    aside.replace(path)
 
 
 def _remove(aside: Path) -> None:

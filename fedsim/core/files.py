@@ -40,6 +40,12 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISBLK, "a device"),
 )
 
+WITHOUT_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+"""The flag of `os.open` that refuses a symbolic link; none on Windows."""
+
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+"""A pipe is not waited for, a terminal not taken, and Windows leaves the ends of lines alone."""
+
 _CHUNK = 2**20
 _PATIENCE = 60.0  # seconds without an answer
 
@@ -87,7 +93,7 @@ def open_descriptor(path: Path, flags: int) -> int:
         path: where it is.
         flags: the flags of `os.open`.
     """
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    descriptor = os.open(path, flags | _FLAGS, 0o644)
     try:
         _check_kind(os.fstat(descriptor).st_mode, path)
     except OSError:

@@ -9,9 +9,14 @@ from multiprocessing import parent_process, resource_tracker
 from multiprocessing.process import BaseProcess
 
 ENDING = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 )
-"""The signals that end a command."""
+"""The signals that end a command, of those that this system has."""
+
+_MASKED = hasattr(signal, "pthread_sigmask")
+"""Whether signals can be blocked: not on Windows."""
 
 
 def active_signals() -> list[int]:
@@ -45,8 +50,12 @@ def postpone_signals() -> Iterator[None]:
     """Defer signals to the end of the block; processes started in it inherit them blocked.
 
     Such a process thus receives no signal while it is loading; `end_with_parent` then sets its
-    handlers.
+    handlers. Windows cannot block signals: there an interrupt ends a process that is loading.
     """
+    if not _MASKED:
+        with defer_signals():
+            yield
+        return
     resource_tracker.ensure_running()  # starting it unblocks signals: so before they are blocked
     with defer_signals():
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -61,7 +70,8 @@ def leave_signals_to_parent() -> None:
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    if _MASKED:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def end_with_parent() -> None:

@@ -59,7 +59,7 @@ def as_csv(frame: "pd.DataFrame") -> bytes:
     for column in named.columns:
         if named[column].dtype.kind not in "biufcmM":
             named[column] = named[column].map(_inert)
-    return named.to_csv(index=False).encode()
+    return named.to_csv(index=False, lineterminator="\n").encode()
 
 
 def _inert(cell: object) -> object:

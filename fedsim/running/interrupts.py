@@ -16,7 +16,9 @@ import os
 import signal
 import sys
 import time
+from _thread import interrupt_main
 from contextlib import suppress
+from threading import Timer
 
 from fedsim.core.signals import active_signals
 
@@ -142,15 +144,24 @@ def _raise(number: int, frame: "FrameType | None", until: float | None = None) -
     """
     ignore()
     until = time.monotonic() + _PATIENCE if until is None else until
-    if time.monotonic() < until and hasattr(signal, "setitimer") and _imports(frame):
+    if time.monotonic() < until and _imports(frame):
         _raise_soon(number, until)
         return
     raise Interrupted(number, pending=True)
 
 
 def _raise_soon(number: int, until: float) -> None:
-    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame, until))
-    signal.setitimer(signal.ITIMER_REAL, _SOON)
+    def raise_again(_: int, frame: "FrameType | None") -> None:
+        _raise(number, frame, until)
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, raise_again)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+    else:  # Windows
+        signal.signal(number, raise_again)
+        timer = Timer(_SOON, interrupt_main, [number])
+        timer.daemon = True
+        timer.start()
 
 
 def _imports(frame: "FrameType | None") -> bool:

@@ -50,6 +50,8 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     # A kind alone is enough for a variant's method, which inherits the required keys.
     kinds = {"type": "string", "enum": list(catalogue(blocks).names(ALGORITHMS))}
     partial["properties"][METHOD]["anyOf"].append(kinds)
+    outer = definitions["Tier"]["properties"]["outer"]  # without the keys of clients
+    outer["anyOf"] = [*map(_partial_but_kind, outer["anyOf"]), kinds]
     stop = definitions["Stop"]
     # Figures are keys of `stop`, beside its own: those of fedsim's measures are described here.
     figure = either_form({"type": "number"})
@@ -85,6 +87,11 @@ def _as_written(part: Any) -> Any:
             return _NAMED_GROUP.sub("(", part)
         case _:
             return part
+
+
+def _partial_but_kind(block: Schema) -> Schema:
+    """Return a block in which only its kind is required."""
+    return {**block, "required": ["kind"]} if "required" in block else block
 
 
 def _partial(part: Any) -> Any:

@@ -39,7 +39,7 @@ from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.specs import FROM_DATA
 from fedsim.scenario.sweeps import families, swept
-from fedsim.scenario.yaml import read_file
+from fedsim.scenario.yaml import MODELINE, read_file
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from fedsim.scenario.from_graph import AnyGraph
@@ -401,11 +401,16 @@ def file_order(fault: Fault) -> tuple[bool, int]:
 
 
 def _question(source: Written) -> str:
-    """Return the comment in the first line of a file; empty if there is none."""
+    """Return the comment in the first line of a file; empty if there is none.
+
+    A line that names the schema of the file for editors may come before.
+    """
     if not isinstance(source, str | Path):
         return ""
     with Path(source).open(encoding="utf-8-sig") as stream:
         first = stream.readline().strip()
+        if first.startswith(MODELINE):
+            first = stream.readline().strip()
     question = first.removeprefix("#").strip()
     return question if first.startswith("#") and question.isprintable() else ""
 

@@ -24,6 +24,9 @@ from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, 
 
 # The scanner of ruamel.yaml, corrected where it still follows YAML 1.1.
 
+MODELINE = "# yaml-language-server: $schema="
+"""The comment by which editors find the schema of a file, whose place follows."""
+
 _SPACES = "\0 \t\r\n\x85\u2028\u2029"
 _ENDS = f"{_SPACES},[]{{}}"
 

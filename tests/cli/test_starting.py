@@ -124,7 +124,7 @@ def test_init_writes_a_folder_that_runs(empty: Path, monkeypatch: pytest.MonkeyP
     assert result.exit_code == 0, result.output
     place = empty / "mine/first"
     names = {path.name for path in place.iterdir()}
-    assert names == {"quickstart.yaml", "README.md", ".gitignore"}
+    assert names == {"quickstart.yaml", "fedsim.schema.json", "README.md", ".gitignore"}
     assert "cd mine/first && fedsim run quickstart.yaml" in result.stdout
     monkeypatch.chdir(place)
     for line in (place / "README.md").read_text(encoding="utf-8").splitlines():

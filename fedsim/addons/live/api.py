@@ -322,8 +322,8 @@ def _client_processes(
     with tempfile.TemporaryDirectory(prefix="fedsim-live-") as folder:
         file = Path(folder) / "token"
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(token.decode())
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(token)
         command = [sys.executable, "-m", "fedsim", "join", f"127.0.0.1:{port}", *words]
         command += ["--token", str(file), "--quiet"]
         running = [

@@ -6,7 +6,6 @@ and a damaged line, such as one that a full disk has cut off, is skipped by read
 """
 
 import errno
-import fcntl
 import json
 import os
 import time
@@ -16,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsim.core.files import open_descriptor, read_file
+from fedsim.core.file_locks import FileLock, lock_of_file
+from fedsim.core.files import WITHOUT_LINKS, open_descriptor, read_file
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | WITHOUT_LINKS
 """Flags for opening the file: it is created if missing, and links are not followed."""
 
 _TRIES, _MOMENT = 40, 0.05
@@ -51,11 +51,12 @@ def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
     except OSError:
         yield read_lines(path), lambda *_: False
         return
+    lock = lock_of_file(file)
     try:
-        _lock(file)
+        _wait(lock)
         yield read_lines(path), partial(_append, file)
     finally:
-        os.close(file)
+        lock.close()
 
 
 def _open(path: Path) -> int:
@@ -71,24 +72,24 @@ def _append(file: int, *lines: Mapping[str, Any]) -> bool:
     content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     try:
         size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":  # the last line was cut off
-            content = b"\n" + content
+        if size:
+            os.lseek(file, size - 1, os.SEEK_SET)  # what is written is appended all the same
+            if os.read(file, 1) != b"\n":  # the last line was cut off
+                content = b"\n" + content
         return os.write(file, content) == len(content)
     except OSError:
         return False
 
 
-def _lock(file: int) -> None:
-    """Lock a file; without a lock after all tries, lines are still written one by one."""
+def _wait(lock: FileLock) -> None:
+    """Acquire a lock; without it after all tries, lines are still written one by one."""
     for _ in range(_TRIES):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_MOMENT)
+            if lock.take(exclusive=True):
+                return
         except OSError:  # the file system has no locks
             return
-        else:
-            return
+        time.sleep(_MOMENT)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,13 +1,13 @@
 """Exclusive and shared folder locks, with the lock's owner published beside them.
 
-The lock is the operating system's (flock), so it ends with its processes, however these end: a
-killed process blocks no other, which a lock that is a mere file would. Workers inherit the lock of
-their parent; if the parent is killed, the folder stays locked until its last worker ends. Readers
-take no lock: a file with its final name is complete (`fedsim.core.atomic`).
+The lock is the operating system's (`fedsim.core.file_locks`), so it ends with its processes,
+however these end: a killed process blocks no other, which a lock that is a mere file would. Workers
+inherit the lock of their parent, but not on Windows; if the parent is killed, the folder stays
+locked until its last worker ends. Readers take no lock: a file with its final name is complete
+(`fedsim.core.atomic`).
 """
 
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -17,20 +17,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
 from fedsim.core.atomic import link_error, sweep, unwritable, write_whole
 from fedsim.core.errors import OccupiedError
-from fedsim.core.files import open_descriptor, read_file
+from fedsim.core.file_locks import INHERITED, FileLock, lock_of_file
+from fedsim.core.files import WITHOUT_LINKS, open_descriptor, read_file
 from fedsim.core.signals import defer_signals
 
 # Advisory folder locks of the operating system, and their inheritance by child processes.
-#
-# A flock belongs to an open file description, and so to all processes that inherit it: the lock is
-# free once the last of them has closed it or has ended, for whatever reason. (A lock by `fcntl`
-# would belong to one process, and end when that closes any descriptor of the file.)
 #
 # When the last holder removes the lock file, another process may already have opened it and wait
 # for the lock. It would then hold a lock on a file without a name, while a third process creates a
@@ -40,7 +36,7 @@ from fedsim.core.signals import defer_signals
 LOCK = ".lock"
 """The locked file, which is empty and remains."""
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | WITHOUT_LINKS
 """Flags for opening the file: it is created if missing, and links are not followed."""
 
 _HELD: set[int] = set()
@@ -56,39 +52,34 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = -1
+        self._lock: FileLock | None = None
 
-    def take(self, how: int) -> bool:
+    def take(self, *, exclusive: bool) -> bool:
         """Try to acquire the lock, exclusive or shared; return whether that succeeded.
 
         Raises:
             OutputError: the folder is not writable, or its file system has no locks.
         """
         try:
-            if self._file < 0:
+            if self._lock is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file = open_descriptor(self.folder / LOCK, _FLAGS)
-            fcntl.flock(self._file, how | fcntl.LOCK_NB)
-            if not os.fstat(self._file).st_nlink:  # a previous holder has removed the file
+                self._lock = lock_of_file(open_descriptor(self.folder / LOCK, _FLAGS))
+            if not self._lock.take(exclusive=exclusive):
+                return False
+            if not os.fstat(self._lock.file).st_nlink:  # a previous holder has removed the file
                 self.drop()
                 return False
-        except BlockingIOError:
-            return False
         except OSError as error:
             raise _lock_error(self.folder / LOCK, error) from None
-        _HELD.add(self._file)
+        _HELD.add(self._lock.file)
         return True
-
-    def share(self) -> None:
-        """Downgrade the exclusive lock to a shared one."""
-        fcntl.flock(self._file, fcntl.LOCK_SH)
 
     def drop(self) -> None:
         """Release this process's share of the lock; running workers keep theirs."""
-        _HELD.discard(self._file)
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
+        if self._lock is not None:
+            _HELD.discard(self._lock.file)
+            self._lock.close()
+        self._lock = None
 
 
 @contextmanager
@@ -102,9 +93,16 @@ def lock_of(folder: Path) -> Iterator[FolderLock]:
 
 
 class Handed:
-    """This process's locks, pickled for a child: the locks last until both have ended."""
+    """This process's locks, pickled for a child: the locks last until both have ended.
+
+    Windows has no such locks; there a child receives none.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if not INHERITED:
+            return _receive, ()
+        from multiprocessing.reduction import DupFd  # which Windows does not have
+
         return _receive, tuple(map(DupFd, sorted(_HELD)))
 
 
@@ -163,6 +161,8 @@ def is_at_work(folder: Path) -> bool:
 def may_run(host: object, process: object) -> bool:
     """Return whether a process may be running; those of other hosts are taken to be.
 
+    So are all on Windows, where signal 0 is Ctrl-C, and would end it.
+
     Args:
         host: its name, as recorded.
         process: its number, as recorded.
@@ -170,7 +170,7 @@ def may_run(host: object, process: object) -> bool:
     if not isinstance(process, int) or process < 1:
         return False
     try:
-        if host == platform.node():
+        if host == platform.node() and os.name == "posix":
             os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
@@ -232,7 +232,7 @@ def hold(folder: Path) -> Iterator[None]:
             yield
         except BaseException:
             with defer_signals():
-                _retreat(folder, created)
+                _retreat(lock, created)
             raise
         finally:
             with defer_signals():
@@ -262,7 +262,7 @@ def share(
             yield
         finally:
             with defer_signals():
-                if lock.take(fcntl.LOCK_EX):
+                if lock.take(exclusive=True):
                     end()
                     remove_owner(folder)
 
@@ -271,24 +271,22 @@ def is_held(folder: Path) -> bool:
     """Return whether a process holds a folder's lock, as far as the file system can tell."""
     for how in (os.O_RDWR, os.O_RDONLY):  # over NFS an exclusive lock needs write access
         try:
-            file = open_descriptor(folder / LOCK, how)
+            lock = lock_of_file(open_descriptor(folder / LOCK, how))
         except OSError:
             continue
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
-        else:
+            return not lock.take(exclusive=True)
+        except OSError:
             return False
         finally:
-            os.close(file)
+            lock.close()
     return False
 
 
 def _wait(lock: FolderLock) -> None:
     """Acquire the exclusive lock; fail immediately if its owner is alive."""
     for tries_left in reversed(range(_HOLDING)):
-        if lock.take(fcntl.LOCK_EX):
+        if lock.take(exclusive=True):
             return
         if not tries_left or is_at_work(lock.folder):
             raise OccupiedError(refusal(lock.folder))
@@ -306,12 +304,12 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
     """
     checks = 0
     for _ in range(_JOINING):
-        if lock.take(fcntl.LOCK_EX):
+        if lock.take(exclusive=True):
             sweep(lock.folder)
             begin()
-            lock.share()
+            lock.take(exclusive=False)
             return
-        if lock.take(fcntl.LOCK_SH):
+        if lock.take(exclusive=False):
             try:
                 check()
             except OccupiedError:  # final only if repeated, see above
@@ -325,17 +323,21 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
     raise OccupiedError(refusal(lock.folder))
 
 
-def _retreat(folder: Path, created: Sequence[Path]) -> None:
+def _retreat(lock: FolderLock, created: Sequence[Path]) -> None:
     """Remove the lock file and new folders if nothing was written, while the lock is held.
 
-    A process that has opened the lock file before detects that it has no name any more.
+    A process that has opened the lock file before detects that it has no name any more. Windows
+    removes no file that is open: there the lock ends first, and the file stays if another process
+    has opened it.
 
     Args:
-        folder: the locked one.
+        lock: of the folder.
         created: paths that did not exist before: the lock file, the folder, its parents.
     """
     with suppress(OSError):  # cleanup must not hide the error that led here
-        (folder / HOLDER).unlink(missing_ok=True)
-        if {path.name for path in folder.iterdir()} <= {LOCK}:
+        (lock.folder / HOLDER).unlink(missing_ok=True)
+        if {path.name for path in lock.folder.iterdir()} <= {LOCK}:
+            if not INHERITED:
+                lock.drop()
             for path in created:
                 path.rmdir() if path.is_dir() else path.unlink()

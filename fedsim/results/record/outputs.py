@@ -80,7 +80,7 @@ def _root_of(place: Path) -> Path:
 def _relative(path: Path, root: Path) -> str:
     """Return a path below a folder as one that moves with it, any other one as absolute."""
     whole = path.parent.resolve() / path.name
-    return str(whole.relative_to(root) if whole.is_relative_to(root) else whole)
+    return (whole.relative_to(root) if whole.is_relative_to(root) else whole).as_posix()
 
 
 @dataclass
@@ -173,7 +173,7 @@ def _files(written: Path) -> dict[str, Path]:
     """Return the files that were written, by their paths in the folder; "" for a single file."""
     if not written.is_dir():
         return {"": written}
-    every = ((str(path.relative_to(written)), path) for path in sorted(written.rglob("*")))
+    every = ((path.relative_to(written).as_posix(), path) for path in sorted(written.rglob("*")))
     return {name: path for name, path in every if path.is_file() and path.name[0] != "."}
 
 

@@ -194,10 +194,10 @@ def looking(folder: Path) -> Iterator[None]:
 
 def test_a_lock_that_lost_its_name_is_no_lock(tmp_path: Path) -> None:
     lock = FolderLock(tmp_path)
-    assert lock.take(fcntl.LOCK_SH)
+    assert lock.take(exclusive=False)
     (tmp_path / LOCK).unlink()
-    assert not lock.take(fcntl.LOCK_EX)
-    assert lock.take(fcntl.LOCK_EX)
+    assert not lock.take(exclusive=True)
+    assert lock.take(exclusive=True)
     assert is_held(tmp_path)
     lock.drop()
     assert not is_held(tmp_path)

@@ -89,6 +89,8 @@ from fedsim.problems.losses import Rows, State
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
+from fedsim.protocol.aggregation import Aggregation
+from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import (
     ExchangeOutcome,
     Informed,
@@ -104,8 +106,10 @@ from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign,
 __all__ = [
     "SERVER",
     "SILENCE",
+    "Aggregation",
     "Algorithm",
     "Array",
+    "Attack",
     "Availability",
     "Bearer",
     "Bearers",

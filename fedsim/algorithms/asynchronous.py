@@ -34,8 +34,9 @@ from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import LocalModel, Model
 from fedsim.algorithms.local_training import Kept, LocalUpdates
+from fedsim.core.blocks.nature import Nature
 from fedsim.core.ports import Client, Meaning, Message, Reply, Server
-from fedsim.wire import field_payloads, senders, weighted_sum
+from fedsim.wire import senders
 
 _SHAPES: dict[str, dict[str, float]] = {
     "constant": {},
@@ -127,6 +128,11 @@ class FedAsync(LocalUpdates):
         """rho, for local steps on f_i(w) + rho/2 |w - w_t|^2."""
         return self.rho
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature: models are mixed in one by one."""
+        yield from super().natures()
+        yield "kind", Nature(apart="got fedasync, whose server mixes in models one by one")
+
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if a local step is longer than 1/(L_max + rho)."""
         yield from self.step_concerns(info.largest_smoothness + self.rho, "(L_max + rho)")
@@ -169,5 +175,5 @@ class FedBuff(LocalUpdates):
             if replies:
                 weights = server.weights[senders(replies)] * server.factors(replies)
                 fresh = weights / np.sqrt(1.0 + np.array(steps))
-                w = w + self.server_rate * weighted_sum(field_payloads(replies, "delta"), fresh)
+                w = w + self.server_rate * server.aggregate(replies, "delta", fresh)
             server.commit(w, staleness=_mean(steps))

@@ -50,6 +50,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
+from fedsim.core.blocks.nature import Nature
 from fedsim.core.ports import Array, Client, Message, Payload, Reply, Server
 
 
@@ -137,6 +138,13 @@ class FedExProx(FedProx):
         description='alpha: a number, 1 for FedProx, or "diversity", which computes it from the '
         "differences of the clients' steps",
     )
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature if alpha is computed from the lengths of single updates."""
+        yield from super().natures()
+        if self.extrapolation == "diversity":
+            text = "got diversity, which the server computes from the length of each update"
+            yield "extrapolation", Nature(apart=text)
 
     def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
         """Return alpha times the mean of the updates."""

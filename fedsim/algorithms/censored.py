@@ -46,7 +46,6 @@ from fedsim.core.ports import (
     Silence,
 )
 from fedsim.problems.stacked_gradients import squares
-from fedsim.wire import field_payloads, weighted_sum
 
 # The step sizes for which censored heavy ball is known to converge on a quadratic.
 #
@@ -211,9 +210,9 @@ class Innovation(Message):
     delta: Payload
 
 
-def total(replies: Sequence[Reply]) -> Array | float:
-    """Return the sum of the innovations, in the order of the clients; 0.0 for none."""
-    return weighted_sum(field_payloads(replies, "delta")) if replies else 0.0
+def total(server: Server, replies: Sequence[Reply]) -> Array | float:
+    """Return the sum of the innovations; 0.0 for none."""
+    return server.aggregate(replies, "delta", changes=True) if replies else 0.0
 
 
 class WorkerMemory:
@@ -330,7 +329,8 @@ class GradientDescent(Algorithm[WorkerMemory]):
         theta = previous = server.initial
         aggregate = np.zeros_like(theta)  # G^k
         while True:
-            aggregate = aggregate + total(await server.exchange(Iterate(server.pack(theta))))
+            replies = await server.exchange(Iterate(server.pack(theta)))
+            aggregate = aggregate + total(server, replies)
             step = theta - self.alpha * aggregate + self.beta * (theta - previous)
             theta, previous = step, theta
             server.commit(theta)

@@ -118,6 +118,6 @@ class LagServer(LagWorker):
             # theta_hat_m is the model of m's last gradient at the server: a lost or late reply does
             # not count.
             asked_at[senders(of_round(replies, server_state.round))] = theta
-            aggregate = aggregate + total(replies)
+            aggregate = aggregate + total(server, replies)
             theta = theta - self.alpha * aggregate
             server.commit(theta)

@@ -24,7 +24,7 @@ from fedsim.core.ports import (
     Structure,
     Work,
 )
-from fedsim.wire import field_payloads, of_round, senders, weighted_sum
+from fedsim.wire import of_round, senders
 
 
 class GrowingBatch(Spec):
@@ -191,15 +191,14 @@ def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return an estimate of the mean of a message field over all clients, sum_m p_m x_m.
 
-    The server's `coefficients` weight the replies. The sum runs in the order of the replies, which
-    are sorted by client, so that its rounding is reproducible.
+    The server's `coefficients` weight the replies.
 
     Args:
         server: the server, which has the weights.
         replies: at least one.
         field: the name of the message field.
     """
-    return weighted_sum(field_payloads(replies, field), server.coefficients(replies))
+    return server.aggregate(replies, field, server.coefficients(replies))
 
 
 def mean_around(server: Server, replies: Sequence[Reply], field: str, centre: Array) -> Array:
@@ -209,7 +208,7 @@ def mean_around(server: Server, replies: Sequence[Reply], field: str, centre: Ar
     distance to it, not the vector.
     """
     coefficients = server.coefficients(replies)
-    total = weighted_sum(field_payloads(replies, field), coefficients)
+    total = server.aggregate(replies, field, coefficients)
     left = 1 - float(coefficients.sum())
     return total + left * centre if abs(left) > _ROUNDING else total
 
@@ -228,7 +227,7 @@ def ratio(server: Server, replies: Sequence[Reply], field: str) -> Array:
     whole = float(coefficients.sum())
     if abs(1 - whole) > _ROUNDING:
         coefficients = coefficients / whole
-    return weighted_sum(field_payloads(replies, field), coefficients)
+    return server.aggregate(replies, field, coefficients)
 
 
 def sum_of_all(
@@ -246,10 +245,10 @@ def sum_of_all(
         weights: the weights of all clients, shape (M,); p_m by default.
     """
     reply_weights = (server.weights if weights is None else weights)[senders(replies)]
-    payloads, factors = field_payloads(replies, field), server.factors(replies)
+    factors = server.factors(replies)
     if isinstance(factors, float):
-        return weighted_sum(payloads, reply_weights) * factors
-    return weighted_sum(payloads, reply_weights * factors)
+        return server.aggregate(replies, field, reply_weights) * factors
+    return server.aggregate(replies, field, reply_weights * factors)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
@@ -258,10 +257,9 @@ def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     Unlike `mean` and `sum_of_all`, it does not stand for clients that did not reply. Use it for
     changes of a sum over all clients, in which the server keeps the terms of these clients.
     """
-    added = np.zeros_like(server.initial)
-    for reply in replies:
-        added += server.weights[reply.client] * getattr(reply.message, field).values
-    return added
+    if not replies:
+        return np.zeros_like(server.initial)
+    return server.aggregate(replies, field, server.weights[senders(replies)], changes=True)
 
 
 # The clients' result of local steps is sent as a model, or as its difference from the received one.

@@ -115,8 +115,7 @@ class SignSGD(Algorithm[Voter]):
             w = model.w
             in_step = len(replies) == len(server.clients)
             if replies:
-                votes = sum((reply.message.signs.values for reply in replies), start=0.0)
-                vote = signs(np.asarray(votes), server.rng)
+                vote = signs(server.aggregate(replies, "signs"), server.rng)
                 w = self.step(w, vote)
             server.commit(w)
 

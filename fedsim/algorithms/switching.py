@@ -55,6 +55,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
 from fedsim.algorithms.local_steps import Average, Model, Progress, mean, of_this_round
+from fedsim.core.blocks.nature import Nature
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import ParameterError
@@ -385,6 +386,12 @@ class StaleFedSGM(FedSGM):
         ConstrainedProgress,
     )
     synchronous: ClassVar[str] = ""
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature: the server keeps the constraint's value at each client."""
+        yield from super().natures()
+        text = "got fedsgm-stale, whose server keeps the constraint's value of each client"
+        yield "kind", Nature(apart=text)
 
     async def serve(self, server: Server) -> None:
         """Run the server."""

@@ -231,6 +231,8 @@ _PLACES = {
     "mixing": "network: {{peers: {{kind: ring}}, mixing: {}}}",
     "participation": "participation: {}",
     "silence": "silence: {}",
+    "aggregation": "aggregation: {}",
+    "attack": "fleet: [{{attack: {}, ...}}]",
     "stop rule": "stop: {{{}}}",
     "availability": "fleet: [{{availability: {}, ...}}]",
     "carbon": "fleet: [{{carbon: {}, ...}}]",

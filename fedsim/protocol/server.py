@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.core.ports import SERVER, ClientId, Message, Reply, node_name
+from fedsim.protocol.aggregation import ADDS_UP, Aggregator
 from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.participation import ExchangeOutcome, Participation, Sample, Sent
@@ -74,6 +75,7 @@ class ServerProtocol:
         header_bits: the size of the header of every message.
         transport: carries the messages.
         name: returns the name of a client, for error messages.
+        aggregator: combines the vectors of replies.
 
     Attributes:
         round: the current round, from 1.
@@ -84,6 +86,7 @@ class ServerProtocol:
         watched: whether the policy sees replies; see `see_reply` and `close_watch`.
         asks_candidates: whether candidates first report in a separate exchange.
         estimator: the weights of replies in estimates over all clients.
+        aggregator: combines the vectors of replies.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class ServerProtocol:
         header_bits: int,
         transport: Transport = VALUES,
         name: Callable[[ClientId], str] = node_name,
+        aggregator: Aggregator = ADDS_UP,
     ) -> None:
         self.clients = clients
         self._name = name
@@ -121,6 +125,7 @@ class ServerProtocol:
         self.asks_candidates = selection.asks_candidates
         estimate = policy.estimate if isinstance(policy, Sample) else "self-normalised"
         self.estimator = Estimator(estimate, len(clients))
+        self.aggregator = aggregator
 
     def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
@@ -374,6 +379,12 @@ class ServerProtocol:
 
     def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
+        replies, unreadable = self._counted(), self.aggregator.unreadable
+        if not unreadable:
+            return replies
+        return [reply for reply in replies if reply.client not in unreadable]
+
+    def _counted(self) -> Sequence[Reply]:
         ended, late = self._end(), self.late
         self.late = []
         if ended.columns and not (late or ended.replies):
@@ -432,6 +443,8 @@ class ServerProtocol:
 
     def _lacks_answers(self, exchange: Exchange) -> bool:
         """Return whether an exchange has closed although no client has reported in it."""
+        if exchange.reported < self.aggregator.least:
+            return True
         if exchange.reported or self.late:
             return False
         # An algorithm may name no client, which is no fault; a draw may find none available.
@@ -444,7 +457,12 @@ class ServerProtocol:
     @property
     def progress(self) -> str:
         """The numbers of reports and missing clients in words; empty without an exchange."""
-        return "" if self.exchange is None else self.exchange.progress
+        exchange, least = self.exchange, self.aggregator.least
+        if exchange is None:
+            return ""
+        if exchange.over and exchange.reported < least:
+            return f"{exchange.reported} of {exchange.asked} have reported, the rule needs {least}"
+        return exchange.progress
 
     @property
     def stuck(self) -> str:

@@ -39,6 +39,8 @@ from fedsim.problems import (
     SPLITS,
     STARTS,
 )
+from fedsim.protocol.aggregation import AGGREGATIONS
+from fedsim.protocol.attacks import ATTACKS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.protocol.stop_rules import STOPS
@@ -66,6 +68,8 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     MIXING,
     PARTICIPATION,
     SILENCES,
+    AGGREGATIONS,
+    ATTACKS,
     STOPS,
     AVAILABILITY,
     CHARGING,

@@ -16,6 +16,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
@@ -230,6 +231,8 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from compression(scenario)
     yield from _method(scenario)
     yield from check_peers(scenario)
+    yield from unfit_aggregation(scenario)
+    yield from unfit_attacks(scenario)
     yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)

@@ -51,6 +51,8 @@ from fedsim.problems import (
     Weighting,
     usual_weighting,
 )
+from fedsim.protocol.aggregation import AnyAggregation, Mean
+from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
@@ -101,6 +103,9 @@ class Group(Spec):
     carbon: AnyCarbon = as_written(
         None, "emissions of their electricity: a country, or a block; null: not counted"
     )
+    attack: AnyAttack = as_written(
+        None, "what they send in place of what the method says; null: they are true"
+    )
     intervals: Mapping[str, str] = as_written(
         {},
         (
@@ -115,6 +120,8 @@ class Group(Spec):
         written: dict[str, object] = write(self)
         if not self.intervals:
             written.pop("intervals", None)
+        if self.attack is None:
+            written.pop("attack", None)
         return written
 
     @model_validator(mode="after")
@@ -418,6 +425,9 @@ class ScenarioKeys(Spec):
     silence: AnySilence = as_written(
         {"kind": "beacon"}, "how the server learns that a client is silent"
     )
+    aggregation: AnyAggregation = as_written(
+        {"kind": "mean"}, "how the server combines the vectors of its clients"
+    )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; if empty, ideal clients, as many as the split has"
     )
@@ -478,11 +488,13 @@ class ScenarioKeys(Spec):
     )
 
     @model_serializer(mode="wrap")
-    def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Omit empty tiers, so that files and fingerprints of older scenarios stay the same."""
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit these, so that files and fingerprints of older scenarios stay the same."""
         written: dict[str, object] = write(self)
         if not self.tiers:
             written.pop("tiers", None)
+        if isinstance(self.aggregation, Mean):
+            written.pop("aggregation", None)
         return written
 
     @property

@@ -8,6 +8,7 @@ from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.algorithms.tiers import keys_of_clients, why_not_inner, why_not_outer
 from fedsim.physics.hierarchy import Hierarchy, hierarchy
 from fedsim.physics.network_models import FluidFlows, Lv08
+from fedsim.protocol.aggregation import Mean
 from fedsim.protocol.silence import BeaconSilence
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import FROM_DATA, ScenarioKeys
@@ -35,6 +36,7 @@ def hop(scenario: Keys, number: int) -> Keys:
         "algorithm": tier.outer,
         "wire": tier.wire,
         "participation": tier.participation,
+        "aggregation": Mean(),
         "silence": BeaconSilence(),
         "fleet": (tier,),
         "tiers": (),

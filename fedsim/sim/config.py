@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.core.ports import SERVER, Array, ClientId, Packer
+from fedsim.core.ports import SERVER, SILENCE, Array, ClientId, Packer
 from fedsim.core.streams import Streams
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
 from fedsim.problems.evaluators import Evaluator, SerialEvaluator
+from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean
+from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -55,6 +57,16 @@ class Method(Remembers, Protocol):
         ...
 
 
+def silenced(handle: Handler, silent: frozenset[ClientId]) -> Handler:
+    """Return a handler whose silent clients work, and then send nothing."""
+
+    async def answer(client: Any, message: Any) -> Any:
+        reply = await handle(client, message)
+        return SILENCE if client.id in silent else reply
+
+    return answer
+
+
 def what_follows(method: object) -> Follows:
     """Return `Algorithm.afterwards` if clients compute after their replies, otherwise None."""
     # A method need not derive from `Algorithm`; without the attribute, no work follows.
@@ -83,6 +95,7 @@ class Hop:
         participation: client sampling, and when a round closes; shares are unresolved.
         silence: how a node signals a censored message.
         transport: encodes messages.
+        aggregation: how a server combines the vectors of replies.
         rounds: kappa, the rounds of a gateway with its nodes per round of its server; 1 for
             clients.
     """
@@ -93,6 +106,7 @@ class Hop:
     participation: Participation
     silence: SilencePolicy
     transport: Transport = VALUES
+    aggregation: Aggregation = Mean()  # noqa: RUF009 - frozen
     rounds: int = 1
 
 
@@ -153,6 +167,8 @@ class WorldConfig(Numerics):
         network: the network layers that carry messages.
         silence: how a client signals a censored message.
         participation: client sampling, and when a round closes.
+        aggregation: how the server combines the vectors of replies.
+        attacks: the attack of each false client.
         stop: when the run ends.
         observe: which rounds are evaluated.
         counting: which model of a round is evaluated.
@@ -170,6 +186,8 @@ class WorldConfig(Numerics):
     network: Layer = field(default_factory=partial(layer, "fluid"))
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
+    aggregation: Aggregation = field(default_factory=Mean)
+    attacks: Mapping[ClientId, Attack] = field(default_factory=dict)
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
     counting: Counting = "rounds"
@@ -179,7 +197,9 @@ class WorldConfig(Numerics):
     @property
     def handler(self) -> Handler:
         """The handler of a client: the method's, with the reports of the policy."""
-        return reporting(self.algorithm.handle, self.participation)  # type: ignore[union-attr]
+        handle: Handler = self.algorithm.handle  # type: ignore[union-attr]
+        silent = frozenset(m for m, attack in self.attacks.items() if attack.silent)
+        return reporting(silenced(handle, silent) if silent else handle, self.participation)
 
     @property
     def take_back(self) -> TakeBack:
@@ -218,4 +238,21 @@ class WorldConfig(Numerics):
         clients, policy = range(len(self.fleet)), self.participation
         rng = self.rng("cohort", 0)
         selection = Selection(policy, eligibility, clients, rng, self.samples, known)
-        return ServerProtocol(clients, selection, policy, self.silence, self.header_bits, transport)
+        return ServerProtocol(
+            clients,
+            selection,
+            policy,
+            self.silence,
+            self.header_bits,
+            transport,
+            aggregator=self.aggregator(self.aggregation, 0),
+        )
+
+    def aggregator(self, rule: Aggregation, place: int) -> Aggregator:
+        """Return the aggregator of a server.
+
+        Args:
+            rule: how it combines the vectors of replies.
+            place: the index of the server's random streams.
+        """
+        return Aggregator(rule, partial(self.rng, "aggregation", place), self.attacks)

@@ -136,6 +136,7 @@ class GatewayServer(SimServer):
         # A method's server begins from `initial`, so each call is a whole run of the method from
         # the model that the gateway has received.
         self.initial = self._model = start
+        self._protocol.aggregator.reset()
         self._left, self._number = self._rounds, number
         self._protocol.round = number
         try:
@@ -301,7 +302,14 @@ class Tiers(Star):
         known = known_nodes(setup, policy, nodes, samples, shares, self._truth)
         selection = Selection(policy, self._reach, nodes, rng, samples, known)
         protocol = ServerProtocol(
-            nodes, selection, policy, hop.silence, setup.header_bits, hop.transport, self._name
+            nodes,
+            selection,
+            policy,
+            hop.silence,
+            setup.header_bits,
+            hop.transport,
+            self._name,
+            setup.aggregator(hop.aggregation, place),
         )
         world = {
             "calendar": self._calendar,

@@ -14,6 +14,7 @@ from fedsim.core.ports import DENSE, Array, ClientId, Message, Reply, Structure,
 from fedsim.core.streams import stream
 from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
+from fedsim.protocol.aggregation import ADDS_UP
 from fedsim.protocol.estimates import Estimator
 from tests.algorithms.local_loops import CLASSES, FEATURES, Local, local
 from tests.works import evaluated
@@ -173,7 +174,7 @@ class Link(Node):
         self.clients = range(len(problem.losses))
         estimator = Estimator("self-normalised", len(self.clients))
         self.coefficients = partial(estimator.coefficients, weights=self.weights)
-        self.factors = estimator.factors
+        self.factors, self.aggregate = estimator.factors, ADDS_UP.sum
         self.round, self.rng = 1, stream(1, "server")
         self.deaf, self.rounds = deaf, rounds
         self.models: list[Array] = []

@@ -43,7 +43,7 @@ class Watched:
         self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
     ) -> Sequence[Reply]:
         replies = await self._server.exchange(message, to=to, **more)
-        self._watch.aggregate = self._watch.aggregate + total(replies)
+        self._watch.aggregate = self._watch.aggregate + total(self._server, replies)
         return replies
 
     def commit(self, model: Array, **measures: float) -> None:

@@ -40,7 +40,7 @@ def test_without_an_argument_there_is_an_overview_of_one_screen() -> None:
     result = invoke()
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert len(lines) <= 33
+    assert len(lines) <= 36
     assert max(map(len, lines)) <= 100
     named = {line.split()[0] for line in lines if line.strip()}
     assert named >= set(TABLES)

@@ -116,6 +116,17 @@ class ProtocolServer(ABC):
         """See `fedsim.core.ports.Server.factors`."""
         return self.end.estimator.factors(replies)
 
+    def aggregate(
+        self,
+        replies: Sequence[Reply],
+        field: str,
+        weights: Array | None = None,
+        *,
+        changes: bool = False,
+    ) -> Array:
+        """See `fedsim.core.ports.Server.aggregate`."""
+        return self.end.aggregator.sum(replies, field, weights, changes=changes)
+
     def commit(self, model: Array, **_: float) -> None:
         """Record the model of a round; the last one ends the run."""
         self.record.models.append(model.copy())

@@ -24,6 +24,7 @@ class Nature:
         waits: it waits for something other than messages and work.
         reacts: the result of the optimisation depends on when things happen.
         simulated: a real client has no such thing, or a real server cannot observe it.
+        apart: the server reads single replies, and not only sums of them.
     """
 
     varies: str = ""
@@ -33,6 +34,7 @@ class Nature:
     waits: str = ""
     reacts: str = ""
     simulated: str = ""
+    apart: str = ""
 
     def first(self, traits: Iterable[str]) -> str:
         """Return the reason for the first of `traits` that the block has; empty if it has none."""
@@ -51,6 +53,9 @@ OF_DECISIONS = ("reacts",)
 
 OF_SIMULATION = ("simulated",)
 """The traits that a live run cannot have."""
+
+OF_SINGLE_REPLIES = ("apart",)
+"""The traits for which sums of replies do not suffice, so no rule can take their place."""
 
 CONSTANT = Nature()
 """The nature of a block that depends only on messages and work, always in the same way."""

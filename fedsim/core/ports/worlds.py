@@ -71,6 +71,29 @@ class Server(Protocol):
         """
         ...
 
+    def aggregate(
+        self,
+        replies: Sequence[Reply],
+        field: str,
+        weights: Array | None = None,
+        *,
+        changes: bool = False,
+    ) -> Array:
+        """Return the weighted sum of a message field over replies, by the scenario's `aggregation`.
+
+        By default it is sum_m c_m x_m, added up in the order of the replies, which are sorted by
+        client, so that its rounding is reproducible. A method that only needs sums of replies takes
+        them from here, and so works with every kind of aggregation.
+
+        Args:
+            replies: at least one.
+            field: the name of the message field, x.
+            weights: the factors c_m, shape (n,); 1 by default.
+            changes: whether the server adds up what this returns in all rounds, because clients
+                send changes of a vector that they keep.
+        """
+        ...
+
     @property
     def round(self) -> int:
         """The number of the open round, from 1."""

@@ -111,6 +111,7 @@ def build_hops(
                 ),
                 participation=built.participation,
                 silence=view.silence,
+                aggregation=view.aggregation,
                 transport=built.transport,
                 rounds=count,
             )

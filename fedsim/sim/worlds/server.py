@@ -129,6 +129,17 @@ class RoundServer(Clocked):
         """See `fedsim.core.ports.Server.factors`."""
         return self._protocol.estimator.factors(replies)
 
+    def aggregate(
+        self,
+        replies: Sequence[Reply],
+        field: str,
+        weights: Array | None = None,
+        *,
+        changes: bool = False,
+    ) -> Array:
+        """See `fedsim.core.ports.Server.aggregate`."""
+        return self._protocol.aggregator.sum(replies, field, weights, changes=changes)
+
     @property
     def answers(self) -> tuple[int, int, int]:
         """The numbers of clients asked, of reports, and of replies in transit.

@@ -1,0 +1,209 @@
+"""Aggregation: how a server combines the vectors of its clients, as scenario blocks.
+
+A method asks for a weighted sum of a field of replies (`Server.aggregate`), and the block decides
+how that sum is formed. `mean` adds up. A rule that withstands false replies takes the sum of the
+weights times one vector that stands for all replies, such as their median; each reply counts the
+same, whatever its weight. If the server keeps a running sum of changes, as in CHB, the rule is
+applied to what every client has sent so far, so that a silent client counts with its last state.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Array, ClientId, Reply
+from fedsim.protocol.attacks import Attack
+from fedsim.protocol.stopping import RunStopped
+from fedsim.wire import field_payloads, weighted_sum
+
+
+class Aggregation(Spec):
+    """Base class of rules by which a server combines the vectors of its clients."""
+
+    adds_up: ClassVar[bool] = False
+    """Whether the rule is the weighted sum itself."""
+
+    kind: str
+
+    @abstractmethod
+    def combine(self, vectors: Array, last: Array | None, rng: np.random.Generator) -> Array:
+        """Return the vector that stands for all replies, shape (d,).
+
+        Args:
+            vectors: the vectors of the replies, one per row, in the order of the clients, shape
+                (n, d) with n >= 1. They must not be changed.
+            last: what it has returned before for the same field of messages; None at first.
+            rng: the stream of the rule's random draws.
+        """
+
+    def least(self) -> int:
+        """Return the smallest n for which the rule is defined; by default 1."""
+        return 1
+
+    @property
+    def with_fewer(self) -> Literal["median", "skip", "end"]:
+        """What happens to a round with fewer replies; see `RobustRule.otherwise`."""
+        return "median"
+
+
+class Mean(Aggregation):
+    """The weighted sum that the method asks for: a weighted mean if its weights add up to 1."""
+
+    adds_up: ClassVar[bool] = True
+    also_called: ClassVar[tuple[str, ...]] = ("average", "sum")
+
+    kind: Literal["mean"] = Field(default="mean", description="replies are added up")
+
+    def combine(self, vectors: Array, last: Array | None, rng: np.random.Generator) -> Array:
+        """Return the mean of the vectors."""
+        mean: Array = vectors.mean(axis=0)
+        return mean
+
+
+class Aggregator:
+    """One server's use of a rule in a run.
+
+    Args:
+        rule: the rule.
+        rng: returns the stream of its draws; called if it is needed.
+        attacks: the attack of each false client.
+
+    Attributes:
+        unreadable: the clients whose replies the server leaves out.
+        least: the number of reports without which a round is abandoned; 0 for any.
+        replaced: how often there were too few vectors for the rule, and the median was taken.
+        dropped: how many vectors were left out, because they were not finite.
+    """
+
+    def __init__(
+        self,
+        rule: Aggregation,
+        rng: Callable[[], np.random.Generator],
+        attacks: Mapping[ClientId, Attack] = MappingProxyType({}),
+    ) -> None:
+        self._rule, self._make_rng, self._attacks = rule, rng, attacks
+        self._rng: np.random.Generator | None = None
+        self._kept: dict[str, _RunningSum] = {}
+        self._last: dict[str, Array] = {}
+        self.unreadable = frozenset(m for m, attack in attacks.items() if attack.unreadable)
+        self.least = rule.least() if rule.with_fewer == "skip" else 0
+        self.replaced = self.dropped = 0
+
+    def reset(self) -> None:
+        """Forget what earlier rounds have left: the method's server begins anew."""
+        self._kept.clear()
+        self._last.clear()
+
+    def sum(
+        self,
+        replies: Sequence[Reply],
+        field: str,
+        weights: Array | None = None,
+        *,
+        changes: bool = False,
+    ) -> Array:
+        """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`."""
+        payloads = field_payloads(replies, field)
+        if self._rule.adds_up and not self._attacks:
+            return weighted_sum(payloads, weights)
+        clients = [reply.client for reply in replies]
+        factors = [1.0] * len(payloads) if weights is None else weights.tolist()
+        vectors = self._collude(clients, [payload.values for payload in payloads])
+        sent = [_Sent(*one) for one in zip(clients, factors, vectors, strict=True)]
+        shape = vectors[0].shape
+        if self._rule.adds_up:
+            total = np.zeros(shape)
+            for one in sent:
+                total += one.weight * one.vector
+            return total
+        if not changes:
+            weight = sum(one.weight for one in sent)
+            return weight * self._combine(field, sent).reshape(shape)
+        kept = self._kept.setdefault(field, _RunningSum())
+        kept.add(sent)
+        return kept.change(self._combine(field, kept.all).reshape(shape))
+
+    def _collude(self, clients: Sequence[ClientId], vectors: Sequence[Array]) -> Sequence[Array]:
+        """Return the vectors with those of false clients that collude."""
+        false = [m for m in clients if m in self._attacks]
+        true = [v for m, v in zip(clients, vectors, strict=True) if m not in self._attacks]
+        if not false or not true:
+            return vectors
+        rows, sent = np.array([vector.ravel() for vector in true]), dict[str, Array]()
+
+        def of(client: ClientId, vector: Array) -> Array:
+            attack = self._attacks.get(client)
+            if attack is None or not attack.colludes:
+                return vector
+            # All that have the same block send the same.
+            if (key := repr(attack)) not in sent:
+                sent[key] = attack.collude(rows, len(false))
+            return sent[key].reshape(vector.shape)
+
+        return [of(client, vector) for client, vector in zip(clients, vectors, strict=True)]
+
+    def _combine(self, field: str, sent: Sequence["_Sent"]) -> Array:
+        """Return the vector that stands for all finite ones; zero if there is none."""
+        if self._rng is None:
+            self._rng = self._make_rng()
+        rows = np.array([one.vector.ravel() for one in sent])
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            # A server sees that a vector is not finite, and leaves it out.
+            self.dropped += len(rows) - int(finite.sum())
+            rows = rows[finite]
+        one = self._of_rows(rows, self._last.get(field), self._rng)
+        self._last[field] = one
+        return one
+
+    def _of_rows(self, rows: Array, last: Array | None, rng: np.random.Generator) -> Array:
+        rule = self._rule
+        if len(rows) >= rule.least():
+            return rule.combine(rows, last, rng)
+        if rule.with_fewer == "end":
+            raise RunStopped(f"{rule.kind} needs {rule.least()} vectors, and got {len(rows)}")
+        self.replaced += 1
+        median: Array = np.median(rows, axis=0) if len(rows) else np.zeros(rows.shape[1])
+        return median
+
+
+ADDS_UP = Aggregator(Mean(), np.random.default_rng)
+"""Adds up, and so keeps nothing: it serves any number of servers."""
+
+
+class _Sent(NamedTuple):
+    """What a client has sent, with its weight in the sum that the method asks for."""
+
+    client: ClientId
+    weight: float
+    vector: Array
+
+
+class _RunningSum:
+    """What every client has sent so far, and the value of its sum under a rule."""
+
+    def __init__(self) -> None:
+        self._sent: dict[ClientId, _Sent] = {}
+        self._value: Array | float = 0.0
+
+    def add(self, changes: Sequence[_Sent]) -> None:
+        for client, weight, vector in changes:
+            before = self._sent.get(client)
+            after = vector if before is None else before.vector + vector
+            self._sent[client] = _Sent(client, weight, after)
+
+    @property
+    def all(self) -> list[_Sent]:
+        """The sums of the clients' changes, in the order of the clients."""
+        return [self._sent[client] for client in sorted(self._sent)]
+
+    def change(self, one: Array) -> Array:
+        """Set the value of the sum by the vector that stands for all; return its change."""
+        value = sum(sent.weight for sent in self._sent.values()) * one
+        change, self._value = value - self._value, value
+        return change

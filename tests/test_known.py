@@ -1,4 +1,4 @@
-"""The tables of "Your table in five minutes" are what its commands print, and all files are on it."""
+"""The tables of "Your table in five minutes" are what its commands print; all files are on it."""
 
 import re
 from pathlib import Path

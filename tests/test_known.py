@@ -20,7 +20,7 @@ TABLES = dict(re.findall(SHOWN, PAGE, re.DOTALL | re.MULTILINE))
 def test_the_page_has_every_file() -> None:
     assert set(TABLES) == set(KNOWN)
     for path in KNOWN.values():
-        assert f"(../../{path.relative_to(ROOT)})" in PAGE
+        assert f"`{path.relative_to(ROOT)}`" in PAGE
     assert len(re.findall(r"\(https://arxiv\.org/abs/\d{4}\.\d{5}\)", PAGE)) == len(KNOWN)
 
 

@@ -3,6 +3,7 @@
 import os
 import struct
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,7 @@ def wandb_records(content: bytes) -> Iterator[Any]:
 
     Seven bytes of a header are followed by the blocks of a log of LevelDB.
     """
-    from wandb.proto import wandb_internal_pb2
-
+    messages: Any = import_module("wandb.proto.wandb_internal_pb2")
     place, parts = 7, b""
     while place + 7 <= len(content):
         left = 32768 - place % 32768
@@ -138,7 +138,7 @@ def wandb_records(content: bytes) -> Iterator[Any]:
         parts += content[place + 7 : place + 7 + length]
         place += 7 + length
         if part in {1, 4}:  # a whole record, or the last part of one
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(parts)
             parts = b""
             yield record

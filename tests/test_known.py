@@ -27,7 +27,9 @@ def test_the_page_has_every_file() -> None:
 def test_their_data_are_those_that_scikit_learn_ships() -> None:
     for path in KNOWN.values():
         for variant in fedsim.load(path).variants:
-            assert variant.scenario.problem.data.kind == "sklearn"
+            data = variant.scenario.problem.data
+            assert data is not None
+            assert data.kind == "sklearn"
 
 
 @pytest.mark.slow

@@ -107,8 +107,9 @@ def test_the_flower_app_costs_what_the_readme_shows(
     monkeypatch.setattr(sys, "path", [*sys.path])
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
     printed = words(capsys.readouterr().out)
-    assert printed[: len(words(shown))] == words(shown)
-    assert printed[len(words(shown))] == ["final", "model", "quality"]
+    head = printed.index(words(shown)[0])
+    tail = printed.index(["final", "model", "quality"])
+    assert printed[head:tail] == words(shown)
 
 
 def test_ci_runs_the_two_commands_as_they_stand() -> None:

@@ -42,9 +42,10 @@ def dataset(
         DataError: the argument is something else; a column is missing, or cannot become numbers.
 
     Example:
+        Not run by the tests, since the package `datasets` is an extra:
+
         >>> from datasets import Dataset  # doctest: +SKIP
-        >>> rows = Dataset.from_dict({"x": [[0.5, 1.0], [2.0, 0.1]], "label": [0, 1]})
-        ... # doctest: +SKIP
+        >>> rows = Dataset.from_dict({"x": [[0.5], [2.0]], "label": [0, 1]})  # doctest: +SKIP
         >>> fedsim.dataset(rows).kind  # doctest: +SKIP
         'given'
     """

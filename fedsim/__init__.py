@@ -13,7 +13,8 @@ open      the results of an earlier run, from its folder
 reprice   the same runs under another fleet or network, without training again
 robust    which conclusions survive the uncertainty of constants
 explore   a page on which the constants of a study can be moved
-arrays    arrays as the data of a scenario; `table` takes a data frame
+arrays    arrays as the data of a scenario; `table` takes a data frame, `dataset` one of
+          Hugging Face's or flwr-datasets' data sets
 
 `help(fedsim.run)` says more, and so does the reference: docs/reference, or `mkdocs serve`. Tables
 and figures of results are in `fedsim.results.analysis`, base classes of own blocks in
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         TheoryWarning,
     )
     from fedsim.problems.data.files import arrays
+    from fedsim.problems.data.in_python import dataset
     from fedsim.problems.data.table import table
     from fedsim.results.result import Result, open  # noqa: A004 - as a file is opened
     from fedsim.running.api import run
@@ -79,6 +81,7 @@ __all__ = [
     "TheoryWarning",
     "arrays",
     "check",
+    "dataset",
     "explore",
     "load",
     "open",
@@ -90,6 +93,7 @@ __all__ = [
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
+    "dataset": "fedsim.problems.data.in_python",
     "explore": "fedsim.addons.explorer",
     "table": "fedsim.problems.data.table",
     "reprice": "fedsim.addons.repricing",

@@ -101,6 +101,7 @@ from fedsim.protocol.participation import (
 )
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stop_rules import RoundCheck, RoundEnd, StopRule
+from fedsim.results.tracking import TrackedRun, Tracker
 from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
 
 __all__ = [
@@ -208,6 +209,8 @@ __all__ = [
     "Topology",
     "Trace",
     "TracedRate",
+    "TrackedRun",
+    "Tracker",
     "Transfer",
     "ValueFormat",
     "Watts",

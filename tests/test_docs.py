@@ -37,12 +37,21 @@ def _by_hand(page: Path) -> str:
     return re.sub(generated, "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
+EXTRAS = {
+    "import duckdb": "sql",
+    "from flwr_datasets": "flwr-datasets",
+    "--track mlflow": "mlflow",
+    "--track tensorboard": "tensorboard",
+    "--track wandb": "wandb",
+}
+"""What a block of code needs, by a text in it."""
+
 BLOCKS = [
     pytest.param(
         head,
         body,
         id=f"{page.relative_to(DOCS).with_suffix('')}-{number}-{head}",
-        marks=[pytest.mark.needs("sql")] if "import duckdb" in body else [],
+        marks=[pytest.mark.needs(extra) for text, extra in EXTRAS.items() if text in body],
     )
     for page in PAGES
     for number, (head, body) in enumerate(

@@ -3,6 +3,7 @@
 import doctest
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,13 @@ def test_the_run_command_prints_what_the_readme_shows() -> None:
     assert program == "fedsim"
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert words(result.stdout) == words(shown)
+    printed = words(result.stdout)
+    assert printed[: len(words(shown))] == words(shown)
+    # No line of costs is left out, and the text has the table that follows.
+    assert printed[len(words(shown))] == ["final", "model", "quality"]
+    ends = [line for line in printed if line[-4:-1] == ["is", "at", "least"]]
+    accuracies = ", ".join(f"{100 * float(line[-5]):.0f} %" for line in ends)
+    assert f"({accuracies})" in README
 
 
 def test_the_commands_that_follow_run_on_what_the_first_one_wrote() -> None:
@@ -90,6 +97,21 @@ def test_the_python_blocks_print_what_the_readme_shows() -> None:
     assert runner.tries > 0
 
 
+@pytest.mark.slow
+@pytest.mark.needs("flower")
+def test_the_flower_app_costs_what_the_readme_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,), (shown,) = blocks("python flower"), blocks("text flower")
+    Path("tests").symlink_to(ROOT / "tests")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
+    printed = words(capsys.readouterr().out)
+    head = printed.index(words(shown)[0])
+    tail = printed.index(["final", "model", "quality"])
+    assert printed[head:tail] == words(shown)
+
+
 def test_ci_runs_the_two_commands_as_they_stand() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "for name in run test; do" in script
@@ -109,7 +131,8 @@ def test_the_readme_opens_with_the_command_that_runs() -> None:
 
 def test_no_block_is_left_out() -> None:
     heads = [head for head, _ in BLOCKS]
-    assert heads == ["sh run", "text", "sh next", "sh test", "yaml", "python"]
+    rest = ["python flower", "text flower", "yaml", "python", "sh test"]
+    assert heads == ["sh run", "text", "sh next", *rest]
 
 
 def test_it_is_a_front_page() -> None:

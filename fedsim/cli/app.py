@@ -264,6 +264,16 @@ Plugins = Annotated[
         "--plugin", metavar="PLUGIN", help="a Python file with user-defined blocks; it is executed"
     ),
 ]
+Trackers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="store every run for mlflow, wandb or tensorboard, in OUT/TRACKER; or for a tracker"
+        " of --plugin",
+        autocompletion=lambda: ["mlflow", "wandb", "tensorboard"],
+    ),
+]
 HowCarried = Annotated[
     Literal["values", "bytes"],
     typer.Option(

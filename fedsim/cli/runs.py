@@ -22,6 +22,7 @@ from fedsim.cli.app import (
     Plugins,
     Quiet,
     Share,
+    Trackers,
     WatchPage,
     app,
     check_out,
@@ -53,6 +54,7 @@ def run_command(
     carry: HowCarried = "values",
     cluster: OnCluster = None,
     shard: Share = None,
+    track: Trackers = None,
     quiet: Quiet = False,
     watch: WatchPage = False,
     browser: BrowserPage = False,
@@ -70,13 +72,14 @@ def run_command(
     from fedsim.cli.showing import follow_in_browser, show_runs
     from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
+    from fedsim.running.tracking import choose_trackers, split_blocks
     from fedsim.scenario import load
-    from fedsim.scenario.registries import blocks_in
 
     with _errors():
         check_watch(watch=watch, browser=browser, quiet=quiet)
         share = _share(shard, jobs, cluster)
-        settings, blocks = overrides or (), blocks_in(plugins or ())
+        settings, (blocks, further) = overrides or (), split_blocks(plugins or ())
+        trackers = choose_trackers(track or (), further)
         typed = TypedRun(file, settings, plugins or (), out)
         plan = load(file, overrides=settings, blocks=blocks)
         out = out or Path("runs") / plan.folder_name
@@ -86,6 +89,7 @@ def run_command(
             check_place(study_of(plan), out)
         count, labels, before = _count(plan, share), variant_names(plan), _dates_of_ends(out)
         make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
+        make = partial(make, trackers=trackers)
         show = show_runs(out, count, labels, quiet=quiet, watch=watch)
         with follow_in_browser(out) if browser else nullcontext():
             with show as callback, _theory():

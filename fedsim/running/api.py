@@ -36,6 +36,7 @@ from fedsim.results.record.lock import hold, share
 from fedsim.results.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.results.record.studies import study_in
 from fedsim.results.result import Result
+from fedsim.results.tracking import Tracker
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, check_ends
@@ -46,6 +47,7 @@ from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
 from fedsim.running.resuming import CampaignJournal
 from fedsim.running.run import RunProgress, Watch, ignore_progress
+from fedsim.running.tracking import Track, Tracking, check_trackers, choose_trackers
 from fedsim.running.workers import AGAIN, RESUMED, Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.building import Builder, Job
@@ -186,6 +188,7 @@ def run(
     check: bool = True,
     graph: "AnyGraph | None" = None,
     version: str | None = None,
+    track: Track = (),
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
@@ -212,10 +215,12 @@ def run(
         check: whether to raise and warn by the final states of runs, which the summary has, too.
         graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
         version: a text that identifies the Python objects in the scenario, such as a commit.
+        track: "mlflow", "wandb" or "tensorboard", a `fedsim.extend.Tracker`, or several of them:
+            they store every run, in folders of `out`.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
-        DataError: `out` holds other runs; `shard`, `cluster` or `version` is invalid.
+        DataError: `out` holds other runs; `shard`, `cluster`, `version` or `track` is invalid.
         OccupiedError: another process is writing into `out`; nothing has run.
         OutputError, ValueError: a file cannot be written; `jobs` is below 1, `carry` is unknown.
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
@@ -227,6 +232,7 @@ def run(
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks, graph=graph).of_version(version)
     make = partial(run_plan, plan, out=out, watch=watch, tell=tell, fresh=fresh, check=check)
+    make = partial(make, trackers=choose_trackers(track))
     return make(jobs=jobs, executor=executor, carry=carry, cluster=cluster, share=share)
 
 
@@ -243,15 +249,17 @@ def run_plan(
     cluster: str | None = None,
     share: Shard = WHOLE,
     check: bool = True,
+    trackers: Sequence[Tracker] = (),
 ) -> Result:
     """Make the runs of a plan, or a share of them; for the other arguments see `run`."""
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
+    check_trackers(trackers, plan, place)
     with record_optima() as optima:
         notes = _preflight(plan, builder, place, tell, fresh=fresh)
     make_runs = partial(_make, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
     request = _RunRequest(
-        plan, make_runs, notes, share, tell, watch, fresh, carry, elsewhere, optima, check
+        plan, make_runs, notes, share, tell, watch, fresh, carry, elsewhere, optima, check, trackers
     )
     return request.into(place)
 
@@ -271,6 +279,7 @@ class _RunRequest:
     elsewhere: bool
     optima: Mapping[str, bytes]
     check: bool
+    trackers: Sequence[Tracker]
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -331,8 +340,9 @@ class _RunRequest:
             campaign = Campaign(order, self.share, tell, self.counts, journal)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
             display = nullcontext(self.watch) if self.watch else bar
+            tracking = Tracking(self.trackers, self.plan, folder, tell)
             with display as callback, live.publish(len(campaign.runs)):
-                runs = self.make_runs(campaign, live.watch(callback))
+                runs = self.make_runs(campaign, tracking.watch(live.watch(callback)))
         return Result(folder, runs, self.notes)
 
 

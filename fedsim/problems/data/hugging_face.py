@@ -131,7 +131,10 @@ class HuggingFace(PictureSource):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the tables."""
         path = folder / self.path
-        table = _table(path)
+        return self.samples(_table(path), path)
+
+    def samples(self, table: Any, path: Path) -> Samples:
+        """Return the rows of a table of pyarrow, whose origin is a path that errors name."""
         named = {self.label, self.client}
         columns = self.features or tuple(name for name in table.column_names if name not in named)
         if not columns or not table.num_rows:

@@ -8,6 +8,7 @@ from fedsim.problems.splits.base import Indices, Split
 
 if TYPE_CHECKING:
     from fedsim.problems.splits.by_label import ByLabel, Clusters, LabelMix, Shards
+    from fedsim.problems.splits.by_partitioner import Partitioned
     from fedsim.problems.splits.by_size import IID, Contiguous, Dirichlet, Groups, LogNormal
     from fedsim.problems.splits.by_writer import Writers
 else:
@@ -28,6 +29,7 @@ SPLITS: Registry[Split] = Registry(
             "groups": "Groups",
             "lognormal": "LogNormal",
             "writers": "Writers",
+            "flwr-datasets": "Partitioned",
         },
     ),
     Split,
@@ -45,6 +47,7 @@ __all__ = [
     "Indices",
     "LabelMix",
     "LogNormal",
+    "Partitioned",
     "Shards",
     "Split",
     "Writers",

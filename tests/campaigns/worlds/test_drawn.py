@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import ScenarioError
-from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES
+from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES, SPLITS
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
@@ -29,6 +29,7 @@ WHOLE = {
     "OpenML": "a data set from elsewhere",
     "Hub": "a data set from elsewhere",
     "FrameTable": "a data frame that Python hands over",
+    "Partitioned": "an extra's own code: tests/problems/test_flwr_datasets.py",
     "JaxLoss": "functions that Python hands over",
     "GivenModule": "a module that Python hands over",
     "GivenMeasure": "a function that Python hands over",
@@ -189,6 +190,6 @@ def _values(annotation: Any) -> set[Any]:
 
 
 def test_what_is_not_drawn_is_there() -> None:
-    registries = SOURCES, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES
+    registries = SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES
     names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array, Reply
-from fedsim.protocol.aggregation import ADDS_UP, AGGREGATIONS, Aggregator, RobustRule
+from fedsim.protocol.aggregation import (
+    ADDS_UP,
+    AGGREGATIONS,
+    Aggregator,
+    CoordinateMedian,
+    RobustRule,
+)
 from fedsim.protocol.aggregation.robust import nearest_neighbour_means
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import Dense, ValueFormat
@@ -25,7 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"centred-clipping": {"radius": 0.5, "step
 
 
 def rule(kind: str, byzantine: int, **settings: Any) -> RobustRule:
-    model = AGGREGATIONS.own[kind]
+    model: Any = AGGREGATIONS.own[kind]
     made = model(byzantine=byzantine, **SETTINGS.get(kind, {}), **settings)
     assert isinstance(made, RobustRule)
     return made
@@ -107,7 +113,7 @@ def test_too_many_subsets_are_refused() -> None:
 
 def test_nearest_neighbours_need_a_number_of_false_ones() -> None:
     with pytest.raises(ValueError, match="byzantine"):
-        AGGREGATIONS.own["median"](before=["nnm"])
+        CoordinateMedian(before=("nnm",))
 
 
 # A server's aggregator.

@@ -7,6 +7,7 @@ beside NumPy, SciPy and PyTorch), with the path of `byzfl.json` as its argument.
 import json
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +37,7 @@ def main(out: Path) -> None:
     package = ModuleType("byzfl")
     package.__path__ = list(found.submodule_search_locations or ())
     sys.modules["byzfl"] = package
-    import byzfl.aggregators as rules
+    rules = import_module("byzfl.aggregators")
 
     results = []
     for f, vectors in cases():

@@ -187,14 +187,7 @@ class CentredClipping(RobustRule):
 class Counted(RobustRule):
     """Base class of rules that are set for a number of false replies."""
 
-    byzantine: NonNegativeInt = Field(  # type: ignore[assignment]  # required here
-        description="f, the largest number of false replies"
-    )
-
-    @property
-    def false_ones(self) -> int:
-        """F."""
-        return self.byzantine
+    byzantine: NonNegativeInt = Field(description="f, the largest number of false replies")
 
     def least(self) -> int:
         """Return 2f + 1: the true ones are in the majority."""
@@ -231,7 +224,9 @@ class Krum(Counted):
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the vector of the least score."""
-        return vectors[int(np.argmin(krum_scores(squared_distances(vectors), self.byzantine)))]
+        scores = krum_scores(squared_distances(vectors), self.byzantine)
+        chosen: Array = vectors[int(np.argmin(scores))]
+        return chosen
 
 
 def krum_scores(squares: Array, false_ones: int) -> Array:

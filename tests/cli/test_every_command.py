@@ -220,7 +220,7 @@ FUNCTIONS: Mapping[str, Call] = {
 }
 """The public functions that take a scenario or a folder."""
 
-OTHERS = {"arrays", "table", "explore", "Scenario", "Result"}
+OTHERS = {"arrays", "dataset", "table", "explore", "Scenario", "Result"}
 """What is public beside them and the errors: what scenarios hold, what is returned, and `explore`,
 which has tests of its own."""
 

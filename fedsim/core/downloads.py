@@ -2,12 +2,9 @@
 
 import hashlib
 import os
-from http.client import HTTPException
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from fedsim.core.errors import DataError
 from fedsim.core.extras import VERSION
@@ -65,6 +62,10 @@ def checksum(path: Path, known: str) -> str:
 
 
 def _download(address: str, path: Path, size: int, key: str) -> None:
+    from http.client import HTTPException  # loading them takes a while, and few commands need them
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
     request = Request(address, headers=_CLIENT)  # noqa: S310 - no address is a user's
     try:
         with urlopen(request, timeout=_PATIENCE) as answer, path.open("wb") as file:  # noqa: S310

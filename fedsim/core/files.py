@@ -47,7 +47,6 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINA
 """A pipe is not waited for, a terminal not taken, and Windows leaves the ends of lines alone."""
 
 _CHUNK = 2**20
-_PATIENCE = 60.0  # seconds without an answer
 
 
 def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
@@ -146,51 +145,6 @@ def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
                 key, f"{path}: the first {format_size(size)} of what is in it", times * size
             )
     return b"".join(chunks)
-
-
-def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> None:
-    """Download a file, and no more than its stated size.
-
-    Args:
-        address: the address of the file, HTTP or HTTPS.
-        path: the file to write.
-        size: its length, bytes; 0 if unknown: then the memory budget is the bound.
-        key: for errors, if that budget is invalid.
-
-    Raises:
-        ValueError: the server sends more or less.
-        OSError: the server cannot be reached or refuses, or the file cannot be written.
-    """
-    import pooch  # takes 0.1 s, and only a download needs it
-
-    answers: list[Any] = []
-    hooks = {"response": lambda answer, **_: answers.append(answer)}
-    with path.open("wb") as file:
-        bounded = _Bounded(file, size or limit(key))
-        try:
-            pooch.HTTPDownloader(timeout=_PATIENCE, hooks=hooks)(address, bounded, None)
-        finally:
-            for answer in answers:  # a partly read response would keep its connection open
-                answer.close()
-        seen = file.tell()
-    if size and seen != size:
-        raise ValueError(f"got {seen} bytes; expected {size}")
-
-
-class _Bounded:
-    """A file of limited size: a server's response need not end."""
-
-    def __init__(self, file: IO[bytes], most: int) -> None:
-        self._file, self._most, self._left = file, most, most
-
-    def write(self, chunk: bytes) -> None:
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise ValueError(f"got more bytes than the {self._most} expected")
-        self._file.write(chunk)
-
-    def flush(self) -> None:
-        """Do nothing: the file flushes itself."""
 
 
 def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:

@@ -13,7 +13,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.util import find_spec
 from itertools import count
 from math import isnan
 from pathlib import Path
@@ -52,7 +51,9 @@ from fedsim.running.workers import AGAIN, RESUMED, Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.building import Builder, Job
 
-if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+if TYPE_CHECKING:  # loading them takes a while, and few calls need them
+    from rich.table import Table
+
     from fedsim.scenario.from_graph import AnyGraph
 
 # Temporary folders for runs without `out`: they last until the Python session ends.
@@ -83,14 +84,11 @@ def _remove(folder: Path, process: int) -> None:
 
 # The progress of a campaign, as a bar in a notebook.
 #
-# The bar is tqdm's: it draws a widget if ipywidgets are installed, else a line of text. Rich, which
-# draws the table in a terminal, would need ipywidgets in every notebook.
+# The bar is Rich's, as in a terminal. IPython redraws it: Rich would need ipywidgets for that.
 
 _REDRAW = 0.1  # seconds of real time
 
 _LONG = 1.0  # seconds of real time without a report until the current activity is shown
-
-_FORMAT = "{desc} {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
 
 
 @contextmanager
@@ -99,10 +97,9 @@ def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
     if not in_notebook():
         yield ignore_progress
         return
-    with _bar()(total=runs, desc=name, bar_format=_FORMAT, leave=False) as bar:
-        progress_bar = _Bar(bar)
-        with progress_bar.looking():
-            yield progress_bar
+    progress_bar = _Bar(name, runs)
+    with progress_bar.looking():
+        yield progress_bar
 
 
 def in_notebook() -> bool:
@@ -111,29 +108,35 @@ def in_notebook() -> bool:
     return "IPKernelApp" in getattr(shell, "config", ())
 
 
-def _bar() -> Any:
-    """Return the class of progress bars that this notebook can draw."""
-    if find_spec("ipywidgets") is None:
-        from tqdm import tqdm
-
-        return tqdm
-    from tqdm.notebook import tqdm_notebook
-
-    return tqdm_notebook
-
-
 class _Bar:
     """Updates a bar: a run counts by the share of its rounds that are done, and as 1 at its end."""
 
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
+    def __init__(self, name: str, runs: int) -> None:
+        from IPython.display import display  # a notebook has it
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        columns = "{task.description}", "{task.fields[state]}"
+        before, after = (TextColumn(column, markup=False) for column in columns)
+        self._bar = Progress(before, BarColumn(), TaskProgressColumn(), after, auto_refresh=False)
+        self._runs = self._bar.add_task(name, total=runs, state="")
         self._shares: dict[tuple[str, int], float] = {}
         self._drawn = 0.0
         self._last_report = time.monotonic()
+        self._display: Any = display(self._table(), display_id=True)
+
+    def _table(self) -> "Table":
+        return self._bar.make_tasks_table(self._bar.tasks)
+
+    def _draw(self, state: str) -> None:
+        self._bar.update(self._runs, state=state)
+        self._display.update(self._table())
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Within the block, show the current activity if no progress was reported for long."""
+        """Within the block, show the current activity if no progress was reported for long.
+
+        At the end of the block, clear the bar.
+        """
         stop = threading.Event()
         looker = threading.Thread(target=self._look_until, args=(stop,), daemon=True)
         looker.start()
@@ -142,23 +145,24 @@ class _Bar:
         finally:
             stop.set()
             looker.join()
+            self._display.update({"text/plain": ""}, raw=True)
 
     def _look_until(self, stop: threading.Event) -> None:
         while not stop.wait(_LONG):
             if time.monotonic() - self._last_report >= _LONG and (words := current_activity()):
-                self._bar.set_postfix_str(words)
+                self._draw(words)
 
     def __call__(self, reached: RunProgress) -> None:
         self._last_report = time.monotonic()
         if reached.doing:
-            self._bar.set_postfix_str(f"{_run(reached)}, {reached.doing}")
+            self._draw(f"{_run(reached)}, {reached.doing}")
             return
         key = reached.variant, reached.seed
         self._shares[key] = 1.0 if reached.ended else reached.round / max(reached.rounds, 1)
         if reached.ended or self._last_report - self._drawn >= _REDRAW:
             self._drawn = self._last_report
-            self._bar.set_postfix_str(_state(reached), refresh=False)
-            self._bar.update(sum(self._shares.values()) - self._bar.n)
+            self._bar.update(self._runs, completed=sum(self._shares.values()))
+            self._draw(_state(reached))
 
 
 def _state(reached: RunProgress) -> str:

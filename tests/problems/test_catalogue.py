@@ -131,7 +131,7 @@ def test_what_is_not_the_set_is_not_kept(
 ) -> None:
     wrong = tiny_entry(address=address, known="sha256:" + "0" * 64)
     monkeypatch.setitem(ENTRIES, "ijcnn1", wrong)
-    with pytest.raises(DataError, match="cannot fetch ijcnn1") as caught:
+    with pytest.raises(DataError, match=r"is not tiny\.svm, and was not stored") as caught:
         fetch("ijcnn1")
     assert caught.value.key == "data.name"
     assert not list(cache.rglob("tiny*"))
@@ -142,14 +142,14 @@ def test_an_address_that_does_not_answer_is_named(
 ) -> None:
     missing = address.replace("tiny", "nothing")
     monkeypatch.setitem(ENTRIES, "ijcnn1", tiny_entry(address=missing))
-    with pytest.raises(DataError, match=f"cannot fetch ijcnn1 from {missing}: 404") as caught:
+    with pytest.raises(DataError, match=f"cannot fetch ijcnn1 from {missing}: .* 404") as caught:
         fetch("ijcnn1")
     text = str(caught.value)
     assert "Without a network: get tiny.svm from there by other means, and put it at" in text
     assert str(cache / "data" / "tiny.svm") in text
     assert "FEDSIM_DATA" in text
     answered: Any = caught.value.__cause__
-    assert answered.response.raw.closed  # else its connection stays open for as long as the error
+    assert answered.fp.closed  # else its connection stays open for as long as the error
 
 
 def test_only_what_is_in_the_catalogue_can_be_fetched() -> None:

@@ -17,7 +17,6 @@ from distributed import Client, LocalCluster
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.utils import get_mp_context
-from tqdm import tqdm
 
 import fedsim
 from fedsim.extend import RoundCheck, StopRule
@@ -30,6 +29,7 @@ from fedsim.running.run import RunProgress, environment
 from fedsim.running.watching import Snapshot
 from fedsim.running.workers import Known, Run
 from fedsim.scenario.registries import blocks_in
+from tests.cells import Cell
 from tests.runs import files, small
 
 SWEPT = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=2)
@@ -299,18 +299,13 @@ def test_an_optimum_that_is_known_here_is_not_looked_for_elsewhere(
 def test_a_notebook_shows_how_far_runs_elsewhere_are(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[tuple[float, str]] = []
-
-    class Bar(tqdm):  # type: ignore[misc]  # it has no types
-        def update(self, n: float = 1) -> None:
-            super().update(n)
-            shown.append((self.n, self.postfix))
-
+    cell = Cell()
     monkeypatch.setattr(api, "in_notebook", lambda: True)
-    monkeypatch.setattr(api, "_bar", lambda: Bar)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=cell.display))
     fedsim.run(LONG, out=tmp_path, executor=client.get_executor())
-    assert shown[-1][0] == pytest.approx(2)
-    assert any(place % 1 and "seed" in state for place, state in shown), "while they go on"
+    assert cell.shares[-1] == 100
+    assert set(cell.shares) - {0, 50, 100}, "while they go on"
+    assert any("seed" in line for line in cell.lines)
 
 
 class Never(StopRule):

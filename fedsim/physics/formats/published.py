@@ -5,16 +5,14 @@ the files in the named repositories at the named commits. For all other files th
 address and instructions.
 """
 
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
+from fedsim.core import downloads
 from fedsim.core.blocks.wording import unknown
 from fedsim.core.errors import DataError
-from fedsim.core.files import download
 from fedsim.core.memory import check_budget
 
 # Downloads of freely licensed third-party files. Each is verified before use.
@@ -22,8 +20,6 @@ from fedsim.core.memory import check_budget
 # followed by the content.
 
 _KEY = "fetch"
-_CHUNK = 2**20
-_LONGEST = 200  # characters of a library's error message, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,43 +58,13 @@ def obtain(file: PublicFile, folder: Path) -> Path:
         DataError: the file cannot be downloaded, or has another checksum.
     """
     path = folder / file.name
-    if not (path.is_file() and _sum(path, file.known) == file.known):
-        _download(file, path)
-    return _unpack(path, file.unpacked) if file.unpacked else path
-
-
-def _download(file: PublicFile, path: Path) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)  # an existing one could be a link to another file
-        download(file.address, part, file.size)
-        seen = _sum(part, file.known)
-        if seen != file.known:
-            size = part.stat().st_size
-            text = f"the file at {file.address} is not {file.name}, and was not stored"
-            expected = f"{file.known} of {file.size or 'unknown'} bytes"
-            raise DataError(_KEY, f"{text}: got {seen} of {size} bytes; expected {expected}")
-        part.replace(path)
+        downloads.obtain(file.address, path, size=file.size, known=file.known, key=_KEY)
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:_LONGEST]
+        reason = " ".join(str(error).split())
         text = f"cannot fetch {file.name} from {file.address}: {reason}. Without a network: get it"
         raise DataError(_KEY, f"{text} from there by other means, and put it at {path}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _sum(path: Path, known: str) -> str:
-    """Return the checksum of a file, of the same kind as the known one."""
-    kind = known.partition(":")[0]
-    if kind == "git":
-        total = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    else:
-        total = hashlib.new(kind)
-    with path.open("rb") as content:
-        while chunk := content.read(_CHUNK):
-            total.update(chunk)
-    return f"{kind}:{total.hexdigest()}"
+    return _unpack(path, file.unpacked) if file.unpacked else path
 
 
 def _unpack(path: Path, ending: str) -> Path:

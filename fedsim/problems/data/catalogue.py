@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -12,8 +11,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fedsim.core.downloads import obtain
 from fedsim.core.errors import DataError
-from fedsim.core.files import arrays, decompress, download, read_bytes
+from fedsim.core.files import arrays, decompress, read_bytes
 from fedsim.problems.data import files, libsvm
 from fedsim.problems.data.base import Source
 from fedsim.problems.partition import cache_folder
@@ -233,8 +233,6 @@ ENTRIES: dict[str, Entry] = {
 """The catalogue's entries, by name."""
 
 
-_LONGEST = 200  # characters of a library's error message, at most
-
 FOLDER_VARIABLE = "FEDSIM_DATA"
 """The environment variable with the folder of a user's own copies."""
 
@@ -356,26 +354,18 @@ def fetch(name: str) -> Path:
     entry, folder = ENTRIES[name], cache_folder() / "data"
     if not entry.download:
         raise DataError("data.name", f"{name} cannot be downloaded: {entry.made}")
-    import pooch  # takes 0.1 s, and only a download needs it
-
     for file in entry.files:
+        path, known = folder / file.name, file.known
         try:
-            known, get = file.known or None, partial(_get, file.size)
-            path = pooch.retrieve(file.address, known, fname=file.name, path=folder, downloader=get)
+            obtain(file.address, path, size=file.size, known=known, key="data.name")
         except (OSError, ValueError) as error:
             raise DataError("data.name", _unreachable(name, file, error)) from error
-    return Path(path) if len(entry.files) == 1 else folder
-
-
-def _get(size: int, address: str, path: str, _: object) -> None:
-    """Download a file of a known length for pooch, which checks the hash before use."""
-    download(address, Path(path), size, "data.name")
+    return path if len(entry.files) == 1 else folder
 
 
 def _unreachable(name: str, file: File, error: Exception) -> str:
     """Return the reason why a download failed, and where to put the file by hand."""
     reason = " ".join(str(error).split())
-    reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else reason
     places = " or ".join(str(place) for place in _places(name, file))
     named = f", or into a folder that {FOLDER_VARIABLE} names"
     unset = "" if os.environ.get(FOLDER_VARIABLE) else named

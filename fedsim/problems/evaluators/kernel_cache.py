@@ -12,18 +12,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import UserProvidedCacheLocator
 
 from fedsim.problems.partition import cache_folder
-
-try:
-    from numba.core.caching import UserProvidedCacheLocator as _Locator
-except ImportError:  # an older Numba: each place of the sources has kernels of its own
-    _Locator = object
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class KernelLocator(_Locator):  # type: ignore[misc]  # Numba's classes have no types
+class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # Numba's classes have no types
     """Locates the cache of a kernel by the contents of its sources, not by their location."""
 
     @classmethod
@@ -36,7 +32,7 @@ class KernelLocator(_Locator):  # type: ignore[misc]  # Numba's classes have no 
         return ""
 
 
-_LOCATOR = f"{__name__}.{KernelLocator.__name__}" if _Locator is not object else ""
+_LOCATOR = f"{__name__}.{KernelLocator.__name__}"
 
 
 def kernel_folder(sources: Iterable[Path]) -> str:

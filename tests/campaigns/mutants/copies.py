@@ -25,7 +25,7 @@ MEMORY = 6 * 2**30
 """Bytes of address space that a mutant may take."""
 
 _LIBRARIES = (
-    "hypothesis.extra.numpy", "matplotlib.pyplot", "networkx", "numpy", "pandas", "pint", "pooch",
+    "hypothesis.extra.numpy", "matplotlib.pyplot", "networkx", "numpy", "pandas", "pint",
     "pyarrow.parquet", "pydantic", "rich.console", "rich.progress",
     "ruamel.yaml", "scipy.optimize", "scipy.sparse", "scipy.stats", "simpy", "typer.testing",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 An error names the file, the line, its text and what would be accepted. Blank lines are skipped.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -318,16 +319,18 @@ def _parse(
     if places is not None and any(len(split_cells(line)) != width for line in lines):
         return None
     try:
-        cells = np.loadtxt(
-            lines,
-            np.int64 if whole else np.float64,
-            delimiter=",",
-            comments=None,
-            ndmin=2,
-            usecols=places,
-            quotechar='"',
-        )
-    except (ValueError, OverflowError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # before 2.3, NumPy reads 2.5 as 2
+            cells = np.loadtxt(
+                lines,
+                np.int64 if whole else np.float64,
+                delimiter=",",
+                comments=None,
+                ndmin=2,
+                usecols=places,
+                quotechar='"',
+            )
+    except (ValueError, OverflowError, DeprecationWarning):
         return None
     expected = width if places is None else len(places)
     return cells.astype(np.float64) if cells.shape[1] == expected else None

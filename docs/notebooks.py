@@ -60,6 +60,8 @@ def headed(path: Path) -> Notebook:
     project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     address = project["project"]["urls"]["Repository"]
     slug = address.removeprefix("https://github.com/")
+    if notebook.cells[0].cell_type != "markdown":  # it has no title
+        return notebook
     title, *rest = notebook.cells[0].source.split("\n\n")
     words = [each for each in rest if not each.startswith("[![")]
     notebook.cells[0].source = "\n\n".join(

@@ -6,6 +6,8 @@ method reads neither the clock nor a battery. Everything else is refused, with i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from fedsim.core.blocks.declared import reasons
@@ -73,7 +75,16 @@ def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
         f"tiers.{number}": tier.model_dump(mode="json", include={*TRAINED})
         for number, tier in enumerate(scenario.tiers[:tiers])
     }
-    return {**values, "tiers": len(scenario.tiers), **own}
+    return {**values, "tiers": len(scenario.tiers), **own, "fleet.attack": _attacks(scenario)}
+
+
+def _attacks(scenario: Scenario) -> list[tuple[int, Any]]:
+    """Return the numbers of neighbouring clients with one attack, and that; empty without any."""
+    written = [group.attack and group.attack.model_dump(mode="json") for group in scenario.fleet]
+    if not any(written):
+        return []
+    runs = groupby(zip(written, scenario.fleet, strict=True), itemgetter(0))
+    return [(sum(group.count for _, group in run), attack) for attack, run in runs]
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

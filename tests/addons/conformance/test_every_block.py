@@ -26,6 +26,7 @@ from .test_conformance_blocks import BLOCKS
 _WEIGHTED = ("L2", "ElasticNet", "GroupL2", "Nuclear")
 _FILES = ("LibSVM", "NpzArchive", "ImageFolder", "HuggingFace", "Text", "Leaf")
 _MOVING = ("Geometric", "RandomWaypoint", "LevyWalk", "PositionTraces")
+_COUNTED = ("TrimmedMean", "Krum", "MultiKrum", "Bulyan", "MinimumDiameter")
 GIVEN: dict[str, dict[str, Any]] = {
     "StepSchedule": {"every": 2},
     "CosineSchedule": {"over": 10},
@@ -44,6 +45,10 @@ GIVEN: dict[str, dict[str, Any]] = {
     "PositionTraces": {"range": 50, "path": "a"},
     "PlantedSmoothness": {"growth": 1.3},
     "GivenMatrix": {"rows": [[0.5, 0.5], [0.5, 0.5]]},
+    **{key: {"byzantine": 1} for key in _COUNTED},
+    "CentredClipping": {"radius": 1.0},
+    "ScaledAttack": {"factor": 10.0},
+    "Partitioned": {"partitioner": "IidPartitioner"},
 }
 """What blocks need of which the other tests have no example, by class."""
 

@@ -28,6 +28,7 @@ OTHERS: dict[str, Any] = {
     "models": {"every": 7},
     "precision": "float32",
     "evaluator": "compiled",
+    "aggregation": {"kind": "median"},
 }
 """Something else for each block that training sees."""
 
@@ -69,6 +70,16 @@ def test_whatever_is_no_matter_of_price_is_refused_whichever_of_the_two_says_it(
         refused = keys(then.scenario, now)
         assert refused
         assert {key.partition(".")[0] for key in refused} <= {name, "participation", "silence"}
+
+
+def test_false_clients_are_no_matter_of_price() -> None:
+    true, false = {"count": 3}, {"count": 2, "attack": {"kind": "sign-flip"}}
+    plain, attacked = variant(fleet=[{"count": 5}]), variant(fleet=[true, false])
+    for then, now in ((plain, attacked), (attacked, plain)):
+        assert keys(then.scenario, now) == ["fleet.attack"]
+    radio = {"radio": "lte"}
+    other = variant(fleet=[{"count": 1}, {"count": 2, **radio}, {**false, **radio}])
+    assert keys(attacked.scenario, other) == []
 
 
 def test_what_is_a_matter_of_price_may_change() -> None:

@@ -13,7 +13,7 @@ from tests.test_readme import words
 
 KNOWN = {path.stem: path for path in sorted((ROOT / "scenarios/known").glob("*.yaml"))}
 PAGE = (ROOT / "docs/howto/your-table.md").read_text(encoding="utf-8")
-SHOWN = r"^    fedsim run (\S+)\n\n```text\n(.*?)^```$"
+SHOWN = r"^    fedsim run (\S+)\n\n```\n(.*?)^```$"
 TABLES = dict(re.findall(SHOWN, PAGE, re.DOTALL | re.MULTILINE))
 
 

@@ -304,15 +304,16 @@ def _beside_the_rows(job: Job, cost: RoundCost) -> str:
 
 
 def _batteries(job: Job, opening: Opening) -> Iterator[str]:
-    """Yield the estimated round in which the first battery is empty."""
+    """Yield the estimated round after which the first client takes no part, for its battery."""
     first = int(np.argmin(opening.lasts))
     if opening.lasts[first] < inf:
         group = job.groups[job.members[first]]
         turn, number = _unit_of_progress(job), len(opening.rounds)
         yield (
-            f"if every {turn} cost as much as {turn} {number}, the first battery"
-            f" ({group.device.kind} over {group.radio.kind}) would be empty after"
-            f" {floor(opening.lasts[first]):,} {turn}s, without charging"
+            f"if every {turn} cost as much as {turn} {number}, the first client"
+            f" ({group.device.kind} over {group.radio.kind}) would leave after"
+            f" {floor(opening.lasts[first]):,} {turn}s, with its battery below the threshold;"
+            " without charging"
         )
 
 

@@ -380,6 +380,7 @@ class ServerProtocol:
     def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
         replies, unreadable = self._counted(), self.aggregator.unreadable
+        self.aggregator.hand_over(replies)
         if not unreadable:
             return replies
         return [reply for reply in replies if reply.client not in unreadable]

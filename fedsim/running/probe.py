@@ -125,8 +125,9 @@ class Opening:
     Attributes:
         rounds: `ROUNDS` rounds, or fewer if the run ends earlier.
         ended: why the run ended earlier; empty if it did not.
-        lasts: number of rounds like the last one until each battery is empty, from its initial
-            charge and without charging; infinite on mains and if a round draws nothing.
+        lasts: number of rounds like the last one until each battery is below its threshold of
+            participation, from its initial charge and without charging; infinite on mains and if a
+            round draws nothing.
         shares: share of each battery that such a round takes, shape (M,); NaN on mains.
         drew: whether any random number was drawn.
         pace: real time of a round on this machine, s; see `fedsim.running.probe`.
@@ -226,9 +227,12 @@ def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Arra
 
 
 def _usable(battery: Battery) -> float:
-    """Return the share of a battery between the client's start and the cut-off."""
+    """Return the share of a battery between the client's start and its threshold.
+
+    Where it starts at the threshold or below, it is the share above the cut-off.
+    """
     begin = battery.restarts_at if battery.starts_empty else battery.charge
-    return begin - battery.cutoff
+    return begin - (battery.threshold if begin > battery.threshold else battery.cutoff)
 
 
 # Size estimates of a plan: its number of runs, and their duration on this machine.

@@ -93,6 +93,20 @@ class Aggregator:
         self.unreadable = frozenset(m for m, attack in attacks.items() if attack.unreadable)
         self.least = rule.least() if rule.with_fewer == "skip" else 0
         self.replaced = self.dropped = 0
+        self._asked = self._handed = False
+
+    def hand_over(self, replies: Sequence[Reply]) -> None:
+        """Register that the method receives some replies."""
+        self._handed = self._handed or bool(replies)
+
+    @property
+    def unused(self) -> bool:
+        """Whether the method has received replies, and has never asked for a sum of them.
+
+        It is False where a sum is no more than that: methods may then add up as they like.
+        """
+        matters = not self._rule.adds_up or any(each.colludes for each in self._attacks.values())
+        return matters and self._handed and not self._asked
 
     def reset(self) -> None:
         """Forget what earlier rounds have left: the method's server begins anew."""
@@ -108,6 +122,7 @@ class Aggregator:
         changes: bool = False,
     ) -> Array:
         """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`."""
+        self._asked = True
         payloads = field_payloads(replies, field)
         if self._rule.adds_up and not self._attacks:
             return weighted_sum(payloads, weights)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.errors import Failed
 from fedsim.core.ports import SERVER, Array, ClientId, Message, Reply
 from fedsim.protocol.participation import ExchangeOutcome, Sent
 from fedsim.protocol.reporting import CHOSEN, to_candidates
@@ -163,6 +164,9 @@ class RoundServer(Clocked):
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.core.ports.Server.commit`."""
+        if self._protocol.aggregator.unused:
+            text = "the method adds up replies by itself, so that the aggregation has no effect"
+            raise Failed(f"{text}; let it ask for `server.aggregate(replies, field, weights)`")
         # The observer first: its row belongs to the round that is still open, and it may end the
         # run by an exception.
         self._commit(model, measures)

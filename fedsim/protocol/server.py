@@ -32,6 +32,7 @@ from fedsim.protocol.transport import (
     RemoteProtocolError,
     Transport,
 )
+from fedsim.wire import senders
 
 # How an endpoint of the protocol treats a received message.
 
@@ -126,6 +127,12 @@ class ServerProtocol:
         estimate = policy.estimate if isinstance(policy, Sample) else "self-normalised"
         self.estimator = Estimator(estimate, len(clients))
         self.aggregator = aggregator
+        # Only where rounds may close without some clients.
+        early = silence.closes_after < inf or any(policy.early())
+        self._follows = early and not policy.asynchronous
+        self._asked: set[ClientId] = set()
+        self._cohort: set[ClientId] = set()
+        self._heard: set[ClientId] = set()
 
     def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
@@ -187,6 +194,9 @@ class ServerProtocol:
         """
         self.check_free()
         self._exchanges += 1
+        if self._follows:
+            self._cohort = set(cohort)
+            self._asked |= self._cohort
         waiting, policy = self._waiting(cohort), self._policy
         goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
         # The goal of an asynchronous server is that of its buffer, which may hold replies of an
@@ -381,6 +391,8 @@ class ServerProtocol:
         """End the exchange, and return the counted replies, sorted by client and round."""
         replies, unreadable = self._counted(), self.aggregator.unreadable
         self.aggregator.hand_over(replies)
+        if self._follows:
+            self._heard.update(senders(replies).tolist())
         if not unreadable:
             return replies
         return [reply for reply in replies if reply.client not in unreadable]
@@ -423,7 +435,17 @@ class ServerProtocol:
         ended, self.exchange = self.exchange, None
         if ended is None:
             raise LocalProtocolError("there is no exchange that could end")
+        if self._follows:  # a beacon counts as a reply
+            self._heard |= self._cohort - ended.waiting
         return ended
+
+    @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted.
+
+        It is 0 where every round waits for all.
+        """
+        return len(self._asked - self._heard)
 
     @property
     def over(self) -> bool:

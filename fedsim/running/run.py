@@ -198,6 +198,11 @@ class RunnableWorld(Protocol):
         ...
 
     @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted."""
+        ...
+
+    @property
     def looks(self) -> list[str]:
         """The ports that the method has read."""
         ...
@@ -420,6 +425,14 @@ def _all_replied(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
     return traffic.transmissions + traffic.beacons >= traffic.cohort
 
 
+def _unheard(scenario: Scenario, unheard: int, clients: int) -> Iterator[tuple[str, str]]:
+    """Yield that some clients were asked, and that no update of theirs was used."""
+    if unheard:
+        early = [f"participation.{rule.key}" for rule in scenario.participation.early()]
+        text = f"of {unheard} of {clients} clients no update was used, although they were asked"
+        yield (early or ["silence.after"])[0], f"{text}: rounds closed before it arrived"
+
+
 def _summary(
     job: ExecutableRun, world: RunnableWorld, ledger: Ledger, *, status: str, reason: str
 ) -> dict[str, Any]:
@@ -437,7 +450,11 @@ def _summary(
     notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
     if is_whole(status) and world.now > 0:
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
-        further = *slow_devices(job.deployment, computing), *job.run_notes()
+        further = (
+            *slow_devices(job.deployment, computing),
+            *_unheard(scenario, world.unheard, job.identity["clients"]),
+            *job.run_notes(),
+        )
         notes += [f"{key}: {text}" for key, text in further]
     return {
         **job.identity,

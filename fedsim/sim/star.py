@@ -34,6 +34,12 @@ class Star:
     """
 
     remedy = "give participation.give_up, or a deadline"
+
+    @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted."""
+        return self.server.unheard
+
     left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(

@@ -147,6 +147,11 @@ class World(ObservedRun):
         """The simulated time, s."""
         return self.calendar.now
 
+    @property
+    def unheard(self) -> int:
+        """The number of clients, or gateways, that were asked in vain; 0 among peers."""
+        return getattr(self.actors, "unheard", 0)
+
     def _count_dead(self, dead: int) -> None:
         for rule in self._rules:
             if reason := rule.on_empty(dead):

@@ -122,7 +122,7 @@ def test_the_quickstart_runs_in_an_empty_folder(installed: Installed, tmp_path: 
     assert Path(where).is_relative_to(installed.python.parent.parent)
     printed = call(program, "run", "quickstart", cwd=tmp_path)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = re.search(r"^ variant +rounds.*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
+    table = re.search(r"^ variant +rounds.*?(?=\n```)", readme, re.DOTALL | re.MULTILINE)
     assert table is not None
     assert words_of(table.group()) <= words_of(printed)
     assert (tmp_path / "runs/quickstart/convergence.png").is_file()

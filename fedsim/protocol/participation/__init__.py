@@ -93,5 +93,7 @@ PARTICIPATION: Registry[Spec] = Registry(
 )
 """The kinds of participation."""
 
-AnyParticipation = Given[Annotated[Participation, OneOf(PARTICIPATION)], Participation | Block]
+AnyParticipation = Given[
+    Annotated[Participation, OneOf(PARTICIPATION, default="full")], Participation | Block
+]
 """A field that takes one of them."""

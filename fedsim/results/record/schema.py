@@ -24,7 +24,7 @@ is from its writing to its arrival, and joules are NaN unless every client has a
 | event | category | see `Event` |
 | node | category | the node that the row is about, such as "server" or "client-3" |
 | peer | category | the other end of a message, which may be any other node; null elsewhere |
-| round | int32 | the round, from 1; a reply belongs to the round it answers |
+| round | int32 | the round, from 1, which a reply answers; 0 in rows of no round, as of batteries |
 | message | category | the message's class in lower case; null elsewhere |
 | payload_bits | int64 | the encoding of what the message carries |
 | header_bits | int64 | the application's header, of 19 bytes |

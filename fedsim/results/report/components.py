@@ -113,11 +113,13 @@ def with_names(text: str, names: Iterable[str]) -> Markup:
 
     >>> print(with_names("gd < chb-2, chb", ["chb", "gd"]))
     <code>gd</code> &lt; chb-2, <code>chb</code>
+    >>> print(with_names("runs/gd/seed-1 of gd", ["gd"]))
+    runs/gd/seed-1 of <code>gd</code>
     """
     known = sorted({str(escape(visible(each))) for each in names}, key=len, reverse=True)
     if not known:
         return escape(visible(text))
-    found = rf"(?<![\w&-])({'|'.join(map(re.escape, known))})(?![\w-])"
+    found = rf"(?<![\w&/-])({'|'.join(map(re.escape, known))})(?![\w/-])"
     return Markup(re.sub(found, r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - escaped
 
 

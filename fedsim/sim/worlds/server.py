@@ -142,6 +142,11 @@ class RoundServer(Clocked):
         return self._protocol.aggregator.sum(replies, field, weights, changes=changes)
 
     @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted."""
+        return self._protocol.unheard
+
+    @property
     def answers(self) -> tuple[int, int, int]:
         """The numbers of clients asked, of reports, and of replies in transit.
 

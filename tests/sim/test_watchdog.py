@@ -1,6 +1,7 @@
 """Code of users that keeps the loop from going on, or does not end, is reported with its place."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -106,16 +107,27 @@ def test_a_handler_that_ends_when_it_is_cancelled_is_not_named() -> None:
     assert found(obedient, light=True, cancelled_at=1.5) == []
 
 
-def test_the_line_is_written_while_the_code_runs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Written:
+    """A stream that keeps what another thread writes, also while it is read."""
+
+    text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back."""
+
+
+def test_the_line_is_written_while_the_code_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = Written()
     monkeypatch.setattr(engine, "Watchdog", lambda loop, tasks: Watchdog(loop, tasks, 0.03))
+    monkeypatch.setattr(sys, "stderr", errors)
 
     async def spin() -> str:
-        written = ""
-        while "\n" not in written:
-            written += capsys.readouterr().err
-        return written
+        while "\n" not in errors.text:
+            pass
+        return errors.text
 
     assert simulate(spin()).startswith("fedsim: no event for 0.03 s of real time: ")
     assert "fedsim-watchdog" not in {thread.name for thread in threading.enumerate()}

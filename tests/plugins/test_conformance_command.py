@@ -96,3 +96,17 @@ def test_a_device_has_its_checks(scenario: Path, tmp_path: Path) -> None:
     result = invoke("conformance", written(tmp_path, turned), *command[2:])
     assert result.exit_code == 1
     assert "samples take -" in " ".join(result.stdout.split())
+
+
+def test_without_a_scenario_there_is_nothing_to_set(tmp_path: Path) -> None:
+    mine = written(tmp_path, METHOD)
+    result = invoke("conformance", mine, "--set", "algorithm.step_size=0.1")
+    assert result.exit_code == 2
+    assert "got --set without a scenario; name the FILE" in " ".join(result.stderr.split())
+
+
+def test_broken_defaults_lead_to_a_scenario(tmp_path: Path) -> None:
+    mine = written(tmp_path, COMPRESSOR.replace("vector * self.stride", "vector"))
+    result = invoke("conformance", mine)
+    assert result.exit_code == 1
+    assert "defaults were checked" in result.stderr

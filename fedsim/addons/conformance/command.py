@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedsim.cli.app import Overrides, app
+from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import theory as _theory
@@ -26,15 +27,20 @@ def conformance_command(
 ) -> None:
     """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
 
-    The exit code is 1 if a check fails.
+    Without FILE, blocks have their defaults, in small scenarios of fedsim's
+    own. The exit code is 1 if a check fails.
     """
     from fedsim.addons.conformance.user_blocks import check_blocks
+    from fedsim.core.errors import DataError
     from fedsim.core.tables import listing
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     broken = False
     with _errors(), _theory():
+        if overrides and file is None:
+            text = "got --set without a scenario; name the FILE that it changes after the plugin"
+            raise DataError("set", text)
         blocks = blocks_in([plugin])
         plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
         for title, checks in check_blocks(blocks, plan):
@@ -42,4 +48,7 @@ def conformance_command(
             rows = [[str(cell) for cell in row] for row in checks[heads].itertuples(index=False)]
             _out.print(listing(title, heads, rows))
             broken = broken or not checks["outcome"].isin(_GOOD).all()
+        if broken and file is None:
+            text = f"defaults were checked; fedsim conformance {plugin} FILE checks the values"
+            _err.print(f"{text} of a scenario")
     raise typer.Exit(1 if broken else 0)

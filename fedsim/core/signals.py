@@ -16,7 +16,7 @@ ENDING = tuple(
 """The signals that end a command, of those that this system has."""
 
 _MASKED = hasattr(signal, "pthread_sigmask")
-"""Whether signals can be blocked: not on Windows."""
+"""Whether this system can block signals; Windows cannot."""
 
 
 def active_signals() -> list[int]:

@@ -6,6 +6,7 @@ same round; what they send has the size of their own message, and its values are
 combines the replies.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import Annotated, ClassVar, Literal
@@ -270,14 +271,14 @@ class FalsePacker:
 
     def __init__(self, packer: Packer, attack: Attack, rng: np.random.Generator) -> None:
         self._packer, self._attack, self._rng = packer, attack, rng
-        self._earlier: list[Array] = []
+        self._earlier = deque[Array](maxlen=attack.memory)
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
         """Return the payload of what is sent in place of a vector."""
         attack = self._attack
         sent = attack.distort(vector, self._earlier, self._rng)
         if attack.memory:
-            self._earlier = [*self._earlier, vector.copy()][-attack.memory :]
+            self._earlier.append(vector.copy())
         return self._packer.pack(sent, structure if attack.keeps_structure else DENSE)
 
     def take_back(self, payload: Payload) -> None:

@@ -112,7 +112,7 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str | float | 
 
 
 def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return a round table by round, with running totals in place of the costs of a round."""
+    """Return the round table, indexed by round, with running totals of the costs."""
     table = rounds.drop(columns=["variant", "seed"], errors="ignore").set_index("round")
     costs = [name for name in _PER_ROUND if name in table.columns]
     table[costs] = table[costs].cumsum()

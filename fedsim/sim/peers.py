@@ -33,9 +33,11 @@ class Peers:
     Attributes:
         network: the lanes between them.
         remedy: the advice if every actor waits.
+        unheard: 0; no server asks in vain.
     """
 
     remedy = "give participation.deadline"
+    unheard = 0
 
     def __init__(
         self,

@@ -34,12 +34,6 @@ class Star:
     """
 
     remedy = "give participation.give_up, or a deadline"
-
-    @property
-    def unheard(self) -> int:
-        """The number of clients that were asked, and of which no reply has ever counted."""
-        return self.server.unheard
-
     left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(
@@ -71,6 +65,11 @@ class Star:
         # Read once, as every access creates a new bound method.
         self._handle, self._fail = setup.handler, self._main_task.fail
         self._follows = what_follows(self._method)
+
+    @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted."""
+        return self.server.unheard
 
     def _top(self, setup: WorldConfig) -> Method:
         """Return the method of the server."""

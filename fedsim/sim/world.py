@@ -48,6 +48,11 @@ class Actors(Protocol):
         ...
 
     @property
+    def unheard(self) -> int:
+        """The number of clients, or gateways, that were asked in vain; 0 among peers."""
+        ...
+
+    @property
     def stuck(self) -> str:
         """Describe which actors were blocked when the world ended; empty if none."""
         ...
@@ -150,7 +155,7 @@ class World(ObservedRun):
     @property
     def unheard(self) -> int:
         """The number of clients, or gateways, that were asked in vain; 0 among peers."""
-        return getattr(self.actors, "unheard", 0)
+        return self.actors.unheard
 
     def _count_dead(self, dead: int) -> None:
         for rule in self._rules:

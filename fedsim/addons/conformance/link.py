@@ -96,6 +96,7 @@ class ProtocolServer(ABC):
         self.weights, self.initial = setup.shares, setup.initial
         self.rng = setup.rng("server", 0)
         self.pack = Packing(setup.packer_down).pack
+        self.aggregate = self.end.aggregator.sum
         self._setup, self._rounds = setup, rounds
 
     @property
@@ -115,17 +116,6 @@ class ProtocolServer(ABC):
     def factors(self, replies: Sequence[Reply]) -> Array | float:
         """See `fedsim.core.ports.Server.factors`."""
         return self.end.estimator.factors(replies)
-
-    def aggregate(
-        self,
-        replies: Sequence[Reply],
-        field: str,
-        weights: Array | None = None,
-        *,
-        changes: bool = False,
-    ) -> Array:
-        """See `fedsim.core.ports.Server.aggregate`."""
-        return self.end.aggregator.sum(replies, field, weights, changes=changes)
 
     def commit(self, model: Array, **_: float) -> None:
         """Record the model of a round; the last one ends the run."""

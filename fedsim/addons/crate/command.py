@@ -47,8 +47,8 @@ def crate_command(
     """Archive a study for a repository of research data, with a description of every file.
 
     The archive is an RO-Crate: a ZIP file with the scenarios, logs,
-    tables and figures, and ro-crate-metadata.json, which says by what
-    software, from what and when each of them was made.
+    tables and figures, and ro-crate-metadata.json, which states the
+    software, the inputs and the time of each of them.
     """
     from fedsim.addons.crate import write_crate
 

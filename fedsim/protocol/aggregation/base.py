@@ -4,7 +4,8 @@ A method asks for a weighted sum of a field of replies (`Server.aggregate`), and
 how that sum is formed. `mean` adds up. A rule that withstands false replies takes the sum of the
 weights times one vector that stands for all replies, such as their median; each reply counts the
 same, whatever its weight. If the server keeps a running sum of changes, as in CHB, the rule is
-applied to what every client has sent so far, so that a silent client counts with its last state.
+applied to the sum of all that each client has sent so far. A silent client then counts with its
+last state.
 """
 
 from abc import abstractmethod
@@ -87,6 +88,7 @@ class Aggregator:
         attacks: Mapping[ClientId, Attack] = MappingProxyType({}),
     ) -> None:
         self._rule, self._make_rng, self._attacks = rule, rng, attacks
+        self._colluding = {m: attack for m, attack in attacks.items() if attack.colludes}
         self._rng: np.random.Generator | None = None
         self._kept: dict[str, _RunningSum] = {}
         self._last: dict[str, Array] = {}
@@ -105,8 +107,8 @@ class Aggregator:
 
         It is False where a sum is no more than that: methods may then add up as they like.
         """
-        matters = not self._rule.adds_up or any(each.colludes for each in self._attacks.values())
-        return matters and self._handed and not self._asked
+        matters = not self._rule.adds_up or self._colluding
+        return bool(matters) and self._handed and not self._asked
 
     def reset(self) -> None:
         """Forget what earlier rounds have left: the method's server begins anew."""
@@ -124,7 +126,7 @@ class Aggregator:
         """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`."""
         self._asked = True
         payloads = field_payloads(replies, field)
-        if self._rule.adds_up and not self._attacks:
+        if self._rule.adds_up and not self._colluding:
             return weighted_sum(payloads, weights)
         clients = [reply.client for reply in replies]
         factors = [1.0] * len(payloads) if weights is None else weights.tolist()
@@ -145,22 +147,19 @@ class Aggregator:
 
     def _collude(self, clients: Sequence[ClientId], vectors: Sequence[Array]) -> Sequence[Array]:
         """Return the vectors with those of false clients that collude."""
-        false = [m for m in clients if m in self._attacks]
-        true = [v for m, v in zip(clients, vectors, strict=True) if m not in self._attacks]
-        if not false or not true:
+        true = [v.ravel() for m, v in zip(clients, vectors, strict=True) if m not in self._attacks]
+        attacks = {
+            repr(each): each for m in clients if (each := self._colluding.get(m)) is not None
+        }
+        if not attacks or not true:
             return vectors
-        rows, sent = np.array([vector.ravel() for vector in true]), dict[str, Array]()
-
-        def of(client: ClientId, vector: Array) -> Array:
-            attack = self._attacks.get(client)
-            if attack is None or not attack.colludes:
-                return vector
-            # All that have the same block send the same.
-            if (key := repr(attack)) not in sent:
-                sent[key] = attack.collude(rows, len(false))
-            return sent[key].reshape(vector.shape)
-
-        return [of(client, vector) for client, vector in zip(clients, vectors, strict=True)]
+        # All that have the same block send the same.
+        rows, false_ones = np.array(true), len(clients) - len(true)
+        sent = {key: attack.collude(rows, false_ones) for key, attack in attacks.items()}
+        return [
+            sent[repr(self._colluding[m])].reshape(v.shape) if m in self._colluding else v
+            for m, v in zip(clients, vectors, strict=True)
+        ]
 
     def _combine(self, field: str, sent: Sequence["_Sent"]) -> Array:
         """Return the vector that stands for all finite ones; zero if there is none."""

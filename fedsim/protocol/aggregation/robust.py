@@ -243,14 +243,10 @@ def krum_scores(squares: Array, false_ones: int) -> Array:
     return scores
 
 
-class MultiKrum(Counted):
+class MultiKrum(Krum):
     """The mean of the n - f vectors with the least scores of Krum."""
 
-    kind: Literal["multi-krum"] = "multi-krum"
-
-    def least(self) -> int:
-        """Return 2f + 3, the paper's condition."""
-        return 2 * self.byzantine + 3
+    kind: Literal["multi-krum"] = "multi-krum"  # type: ignore[assignment]  # each has its own name
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of the vectors with the least scores."""
@@ -276,7 +272,7 @@ class Bulyan(Counted):
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of each coordinate's n - 4f values next to the median.
 
-        They are values of n - 2f vectors, which Krum has chosen one by one.
+        The vectors are n - 2f of all, chosen by Krum one at a time.
         """
         f = self.byzantine
         squares, left = squared_distances(vectors), list(range(len(vectors)))

@@ -69,9 +69,11 @@ class PlayedPeers:
         remedy: empty, as no node waits in vain.
         doing, stuck: empty, too.
         left: empty; nodes on mains stay.
+        unheard: 0; no server asks in vain.
     """
 
     remedy = doing = stuck = ""
+    unheard = 0
     left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(

@@ -97,6 +97,7 @@ class RoundServer(Clocked):
         self.initial = initial
         self.weights = weights
         self.pack = packing.pack
+        self.aggregate = protocol.aggregator.sum
         self._repeated = packing.repeat
         self.rng = rng
         self._protocol = protocol
@@ -129,17 +130,6 @@ class RoundServer(Clocked):
     def factors(self, replies: Sequence[Reply]) -> Array | float:
         """See `fedsim.core.ports.Server.factors`."""
         return self._protocol.estimator.factors(replies)
-
-    def aggregate(
-        self,
-        replies: Sequence[Reply],
-        field: str,
-        weights: Array | None = None,
-        *,
-        changes: bool = False,
-    ) -> Array:
-        """See `fedsim.core.ports.Server.aggregate`."""
-        return self._protocol.aggregator.sum(replies, field, weights, changes=changes)
 
     @property
     def unheard(self) -> int:

@@ -4,14 +4,12 @@ They are messages like the method's, in round 1 before its first one. Links, los
 batteries treat them alike, so bits, time and energy are charged by the same rules.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from fedsim.core.ports import Array, Client, Message, Payload, Server
+from fedsim.core.ports import Client, Message, Payload, Server, Silence
 from fedsim.problems.tables.fit_exchange import FitExchange
-from fedsim.sim.config import Method, what_follows
-from fedsim.sim.participant import TakeBack
+from fedsim.protocol.wrapping import Wrapped, Wrapper
 from fedsim.wire import Octets
 
 _TRIES = 3
@@ -52,52 +50,37 @@ FIT_MESSAGES: tuple[type[Message], ...] = (FitRequest, FitStatistics, FitResult,
 """The classes of these messages, which are numbered after the method's."""
 
 
-class FittingMethod:
-    """Implements `fedsim.sim.config.Method`: fits preprocessing, then runs another method.
+class FittingMethod(Wrapper):
+    """Fits preprocessing by messages, and then runs another method.
 
     Args:
         method: the method that runs after the fit.
         exchange: the messages of the fit.
     """
 
-    def __init__(self, method: Method, exchange: FitExchange) -> None:
-        self._method = method
+    def __init__(self, method: Wrapped, exchange: FitExchange) -> None:
+        super().__init__(method)
         self._exchange = exchange
         self._requests = [FitRequest(Octets(step.request)) for step in exchange.steps]
-        self._handle: Callable[[Any, Message], Any] = method.handle
-        self.undelivered: TakeBack = self._take_back
 
-    def memory(self, initial: Array) -> object:
-        """Return a client's memory, as the method does."""
-        return self._method.memory(initial)
-
-    @property
-    def computes_after_reply(self) -> bool:
-        """Whether clients of the method compute after their replies."""
-        return what_follows(self._method) is not None
-
-    def afterwards(self, client: Client) -> Any:
-        """Continue at a client, as the method does."""
-        return cast("Any", self._method).afterwards(client)
-
-    def _take_back(self, client: Client, message: Message) -> None:
+    def undelivered(self, client: Client, message: Message) -> None:
         """Handle the loss of a message of the method; messages of the fit are requested again."""
         if not isinstance(message, FIT_MESSAGES):
-            self._method.undelivered(client, message)
+            super().undelivered(client, message)
 
     async def serve(self, server: Server) -> None:
         """Run the fit, and then the method's server."""
         for request in self._requests:
             await _ask_all(server, request)
         await _ask_all(server, FitResult(Octets(self._exchange.result)))
-        await self._method.serve(server)
+        await super().serve(server)
 
-    async def handle(self, client: Client, message: Message) -> Any:
+    async def handle(self, client: Client, message: Any) -> Message | Silence:
         """Answer a message of the fit, or pass it to the method's handler."""
         if isinstance(message, FitResult):
             return FitReceived()
         if not isinstance(message, FitRequest):
-            return await self._handle(client, message)
+            return await super().handle(client, message)
         requested = cast("Octets", message.columns).data
         step = next(step for step in self._exchange.steps if step.request == requested)
         return FitStatistics(Octets(step.replies[client.id]))

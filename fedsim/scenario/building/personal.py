@@ -28,7 +28,7 @@ from fedsim.problems import (
 from fedsim.problems.optimizers import SGD, Ranges, Training
 from fedsim.problems.parts import LocalParts, local_parts
 from fedsim.protocol.participation import Participation, Sample
-from fedsim.sim.participant import TakeBack
+from fedsim.protocol.wrapping import View, Wrapper
 
 
 def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> LocalParts | None:
@@ -138,8 +138,8 @@ class OwnModels(Sequence[Array]):
         return self._model(at % self._count)
 
 
-class PersonalMethod:
-    """Implements `fedsim.sim.config.Method` for a method whose clients have models of their own.
+class PersonalMethod(Wrapper):
+    """Runs a method whose clients have models of their own.
 
     Args:
         method: the method that runs.
@@ -151,11 +151,12 @@ class PersonalMethod:
     def __init__(
         self, method: Algorithm, initial: Array, clients: int, parts: LocalParts | None
     ) -> None:
-        self.method, self.parts, self._clients = method, parts, clients
+        super().__init__(method)
+        self.method: Algorithm
+        self.parts, self._clients = parts, clients
         self._initial = initial
         self._memories: dict[ClientId, PersonalMemory] = {}
         self._seen: dict[ClientId, Array] = {}
-        self.undelivered: TakeBack = self._take_back
 
     def memory(self, initial: Array) -> PersonalMemory:
         """Return a client's memory; `initial` is the whole initial model."""
@@ -168,27 +169,19 @@ class PersonalMethod:
         """Run the method's server with the part of the model that is sent."""
         # Models that earlier runs have left would count as those of this one.
         self._memories, self._seen = {}, {}
-        await self.method.serve(cast("Server", _PersonalServer(server, self)))
+        await super().serve(server)
 
     async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:
         """Answer a message as the method does."""
         self._memories[client.id] = client.state
-        return await self.method.handle(self._view(client), message)
+        return await super().handle(client, message)
 
-    @property
-    def computes_after_reply(self) -> bool:
-        """Whether clients of the method compute after their replies."""
-        return self.method.computes_after_reply
+    def server(self, server: Server) -> Server:
+        """Return the server, restricted to the part of the model that is sent."""
+        return cast("Server", _PersonalServer(server, self))
 
-    def afterwards(self, client: Client[PersonalMemory]) -> Any:
-        """Continue at a client after its reply, as the method does."""
-        return self.method.afterwards(self._view(client))
-
-    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:
-        """Handle the loss of a message as the method does."""
-        self.method.undelivered(self._view(client), message)
-
-    def _view(self, client: Client[PersonalMemory]) -> Client[Any]:
+    def client(self, client: Client[PersonalMemory]) -> Client[Any]:
+        """Return a client, restricted to the part of the model that is sent."""
         return cast("Client[Any]", _PersonalClient(client, self))
 
     def sent_part(self, w: Array) -> Array:
@@ -232,27 +225,26 @@ class PersonalMethod:
         return self.parts.join(sent, self._initial[self.parts.local] if own is None else own)
 
 
-class _PersonalServer:
+class _PersonalServer(View):
     """The server, restricted to the part of the model that is sent."""
 
     def __init__(self, server: Server, method: PersonalMethod) -> None:
-        self._server, self._method = server, method
+        super().__init__(server)
+        self._method = method
         self.initial = method.sent_part(server.initial)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._server, name)
 
     def commit(self, model: Array, **measures: float) -> None:
         """Close the round with a whole model."""
         self._method.close_round()
-        self._server.commit(self._method.whole_model(model), **measures)
+        self._seen.commit(self._method.whole_model(model), **measures)
 
 
-class _PersonalClient:
+class _PersonalClient(View):
     """A client, restricted to the part of the model that is sent."""
 
     def __init__(self, client: Client[PersonalMemory], method: PersonalMethod) -> None:
-        self._client, self._memory, self._method = client, client.state, method
+        super().__init__(client)
+        self._memory = client.state
         self.state = client.state.inner
         self.oracle: Oracle = client.oracle
         if method.parts is not None:
@@ -260,17 +252,14 @@ class _PersonalClient:
             steps = PartOracle(client.oracle, method.parts, self._memory, first)
             self.oracle = cast("Oracle", steps)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.core.ports.Client.compute`; the client's own part is stored after steps."""
         if not isinstance(self.oracle, PartOracle):
-            return await self._client.compute(work, begun)
+            return cast("Array", await self._seen.compute(work, begun))
         # Steps change the whole model, of which only a part is sent.
-        result = await self._client.compute(work._replace(sent=False), begun)
+        result = await self._seen.compute(work._replace(sent=False), begun)
         if work.client is None:
-            return result
+            return cast("Array", result)
         return self.oracle.take(result)
 
 

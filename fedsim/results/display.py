@@ -20,6 +20,7 @@ from fedsim.core.text import visible
 from fedsim.results import analysis
 from fedsim.results.analysis.compare.answer import leading
 from fedsim.results.analysis.compare.caveats import read_doubts
+from fedsim.results.analysis.compare.cost_tables import misses
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
@@ -160,11 +161,14 @@ class Shown:
             most: the largest number of variants, the first of the scenario; all if None.
         """
         labels, target = self.labels, analysis.Target.usual(self.summary)
-        means = analysis.mean_cost(target.costs(self), list(labels)[:most])
+        costs, shown = target.costs(self), list(labels)[:most]
+        means = target.shown(analysis.mean_cost(costs, shown), self)
         title = ": ".join(filter(None, (self.name, target.words)))
         if most and len(labels) > most:
             title += f"; the first {most} of {len(labels)} variants"
-        return analysis.cost_table(means, mark_labels(labels, self.notes), title)
+        notes = list(misses(self, costs, target, {name: labels[name] for name in shown}))
+        names = mark_labels(labels, self.notes)
+        return analysis.cost_table(means, names, title, notes, target.arrived)
 
     def outcome(self, most: int | None = None) -> Table:
         """Return the table of each variant's final figures and reasons for the end; see `costs`."""

@@ -236,13 +236,21 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
     return ", ".join(f"{rule} ({count} of {len(reasons)})" for rule, count in rules.items())
 
 
-def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+def cost_table(
+    costs: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str,
+    notes: Sequence[str] = (),
+    arrived: str = "reached",
+) -> Table:
     """Return a table of `mean_cost`, one row per variant.
 
     Args:
         costs: one row per variant, of `mean_cost`.
         labels: variant -> its name in the table.
         title: above the table.
+        notes: below it, a line each.
+        arrived: head of the numbers of runs that the means are over.
 
     Example:
         >>> costs = final_cost(result.rounds)
@@ -252,9 +260,10 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
     """
     several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
     table = plain(title)
+    table.caption = "\n".join(map(escape, notes)) or None
     table.add_column("variant")
     if several:
-        table.add_column("reached", justify="right")
+        table.add_column(arrived, justify="right")
     for column in columns:
         table.add_column(TITLES.get(column, column), justify="right")
     for row in costs.to_dict("records"):
@@ -262,7 +271,7 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
         cells = [escape(labels.get(name, name))]
         if several:
             cells.append(f"{row['reached']} of {row['runs']}")
-        if row["reached"]:
+        if not np.isnan(row["round"]):
             cells += [quantity(row[column], UNITS.get(column, "")) for column in columns]
         else:
             cells.append("not reached")

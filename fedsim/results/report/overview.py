@@ -65,7 +65,7 @@ def _departures(study: ReportedStudy) -> Iterator[str]:
 
 def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
-    costs = {str(case.target): case.costs for case in study.comparison.cases}
+    costs = {case.target: case.costs for case in study.comparison.cases}
     return [f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs)]
 
 
@@ -148,7 +148,9 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
         rows.append(cells)
     heads = (TITLES.get(cost, cost) for cost in costs)
     last = _words(ends)
-    return PageTable(_begin(study, case.target.words), ("variant", "reached", last, *heads), rows)
+    return PageTable(
+        _begin(study, case.target.words), ("variant", case.target.arrived, last, *heads), rows
+    )
 
 
 def _ends(study: ReportedStudy) -> "pd.Series[float]":

@@ -7,6 +7,8 @@ import pandas as pd
 
 from fedsim.results.analysis import Target, answer
 from fedsim.results.analysis.compare.answer import MOST
+from fedsim.results.analysis.compare.cost_tables import misses, summarise, whole_costs
+from fedsim.results.analysis.compare.runs import EndedRuns
 from tests.tiers import every
 
 GAP = Target("gap", 1e-3)
@@ -155,3 +157,61 @@ def test_without_energy_it_is_about_time_and_without_time_about_bits() -> None:
 def test_of_very_many_variants_nothing_is_said() -> None:
     many = {f"v{number}": [1.0 + number] for number in range(MOST + 1)}
     assert said(many) == ""
+
+
+def test_a_seed_that_one_variant_missed_is_no_part_of_the_comparison_and_is_said() -> None:
+    dear = [10.0] * 9 + [400.0]
+    missed = said({"a": dear, "b": [10.01] * 9 + [np.nan]})
+    assert missed == (
+        "a and b (reached in 9 of 10 seeds) cannot be compared in energy to a gap below 0.001: in"
+        " the 9 seeds in which both reached it, a takes the same within 1 %; only a reached it in"
+        " 1 seed"
+    )
+    cheaper = said({"a": [8.0] * 9 + [400.0], "b": [10.0] * 9 + [np.nan]})
+    assert cheaper.startswith(
+        "a reaches a gap below 0.001 with less energy than b (reached in 9 of 10 seeds) (in the 9"
+        " seeds in which both reached it, a takes 20 % less; only a reached it in 1 seed;"
+    )
+
+
+def test_it_is_about_the_variant_that_was_asked_for() -> None:
+    joules = {"a": [3.0], "b": [4.0], "c": [6.0], "never": [np.nan]}
+    labels = {name: name.upper() for name in joules}
+    for against, words in {
+        "a": "A reaches a gap below 0.001 with 25 % less energy than B",
+        "b": "A reaches a gap below 0.001 with 25 % less energy than B",
+        "c": "A reaches a gap below 0.001 with 50 % less energy than C",
+        "never": "NEVER never reached a gap below 0.001; A reaches a gap below 0.001 with 25 %",
+    }.items():
+        assert answer(costs(joules), GAP, labels, against=against).startswith(words)
+
+
+def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
+    table = costs({"a": [3.0, 3.0], "b": [4.0, np.nan], "c": [np.nan, np.nan]})
+    rounds = table.assign(round=7, joules=[1.0, 2.0, 3.0, 5.0, 8.0, 10.0], gap=1.0, objective=1.0)
+    summary = rounds.rename(columns={"round": "rounds"}).assign(status="done", reason="rounds")
+    runs = EndedRuns((), rounds, summary, {name: name.upper() for name in "abc"})
+    some = (
+        "B: 1 of 2 seeds reached it, and means are over these; without that, seed 1 spent"
+        " 7 rounds, 1 s, 5 J and 10 bit"
+    )
+    assert list(misses(runs, table, GAP, runs.labels)) == [
+        some,
+        "C: 0 of 2 seeds reached it; they spent 7 rounds, 1 s, 9 J and 10 bit on average",
+    ]
+
+
+def test_a_run_that_no_stop_rule_ended_has_spent_what_its_summary_says() -> None:
+    table = costs({"a": [3.0], "b": [4.0]})
+    rounds = table.assign(gap=1.0, objective=1.0)
+    summary = rounds.rename(columns={"round": "rounds"}).assign(joules=9.0, reason="-")
+    summary["status"] = ["done", "no-clients"]
+    runs = EndedRuns((), rounds, summary, {"a": "a", "b": "b"})
+    whole = Target()
+    assert whole_costs(runs)["joules"].tolist() == [3.0, 9.0]
+    shown = whole.shown(summarise(whole.costs(runs)), runs).set_index("variant")
+    assert shown["joules"].to_dict() == {"a": 3.0, "b": 9.0}
+    assert shown["reached"].to_dict() == {"a": 1, "b": 0}
+    assert list(misses(runs, whole.costs(runs), whole, runs.labels)) == [
+        "b was not ended by a stop rule: its costs do not rank"
+    ]

@@ -16,7 +16,13 @@ from fedsim.results.analysis.compare.pairwise import (
     log_ratios,
     typical,
 )
-from fedsim.results.analysis.compare.verdict import INDISTINGUISHABLE, TOO_FEW, UNKNOWN, judge
+from fedsim.results.analysis.compare.verdict import (
+    CONTESTED,
+    INDISTINGUISHABLE,
+    TOO_FEW,
+    UNKNOWN,
+    judge,
+)
 from tests.tiers import every, examples
 
 TRIALS, FAMILIES = 20_000, 4_000
@@ -173,9 +179,13 @@ def test_a_run_that_never_got_there_is_costlier_than_one_that_did() -> None:
     pair = Pairwise.of(np.array([seeds, censored])).pair(0, 1)
     assert (pair.seeds, pair.cheaper, pair.order) == (10, 10, -1)
     assert pair.p_value == pytest.approx(stats.binomtest(0, 10).pvalue)
-    assert judge(pair).words == "cheaper in 10 of 10 seeds"
+    assert judge(pair).words == "cheaper in 10 of 10 seeds, both reached it in 7"
     said = judge(pair).sentence(("a", "b"), "energy", "a gap")
-    assert said.endswith(" (a takes less in 10 of 10 seeds; sign test p=0.002)")
+    assert said == (
+        "a reaches a gap with less energy than b (in the 7 seeds in which both reached it, a takes"
+        " 90 % less; only a reached it in 3 seeds; a takes less in 10 of 10 seeds if a miss counts"
+        " as more; sign test p=0.002)"
+    )
     assert pair.ratio == pytest.approx(np.exp(np.median(np.log(seeds) - np.log(censored))))
     # Cheap where it got there, which is in seven seeds of ten: nothing is decided.
     lucky = np.where(np.arange(10) < 7, seeds / TIMES, np.inf)
@@ -224,6 +234,37 @@ def test_words_say_where_the_number_of_variants_takes_a_difference_away() -> Non
     assert (alone.ratio, alone.low, alone.high) == (among.ratio, among.low, among.high)
 
 
+@every("missing, state", [(0, "the same within 1 %"), (1, CONTESTED), (3, CONTESTED)])
+def test_costs_that_are_the_same_where_both_reached_it_are_not_the_same(
+    missing: int, state: str
+) -> None:
+    """Means of all that reached it would differ: the seed that one missed is the dearest."""
+    ours = np.append(scaled(np.random.default_rng(8), 9), 1e4)
+    theirs = ours * np.exp(np.random.default_rng(9).uniform(-0.004, 0.004, 10))
+    theirs[10 - missing :] = np.inf
+    pair = Pairwise.of(np.array([ours, theirs])).pair(0, 1)
+    assert judge(pair).words == state
+    said = judge(pair).sentence(("a", "b (reached in some)"), "energy", "a gap")
+    if missing:
+        seeds = "1 seed" if missing == 1 else f"{missing} seeds"
+        assert said == (
+            "a and b (reached in some) cannot be compared in energy to a gap: in the"
+            f" {10 - missing} seeds in which both reached it, a takes the same within 1 %; only a"
+            f" reached it in {seeds}"
+        )
+
+
+def test_a_method_that_is_dearer_wherever_both_reached_it_is_not_cheaper_by_misses() -> None:
+    ours, theirs = np.full(10, 3.0), np.full(10, 2.0) + np.arange(10) / 10
+    theirs[1:] = np.inf
+    pair = Pairwise.of(np.array([ours, theirs])).pair(0, 1)
+    assert pair.p_holm < 0.05
+    assert (pair.order, judge(pair).words) == (0, CONTESTED)
+    assert "a takes 50 % more; only a reached it in 9 seeds" in judge(pair).sentence(
+        ("a", "b"), "energy", "a gap"
+    )
+
+
 COST = st.one_of(st.floats(1e-6, 1e6), st.sampled_from([0.0, np.inf, np.nan]))
 TABLE = st.integers(1, 9).flatmap(
     lambda seeds: st.lists(st.lists(COST, min_size=seeds, max_size=seeds), min_size=2, max_size=4)
@@ -253,6 +294,15 @@ def test_units_of_a_seed_change_nothing_and_sides_are_opposite(
     known = ~np.isnan(every.p_holm)
     assert (every.p_holm[known] >= found.p_value[known]).all()
     assert not every.order.diagonal().any()
+    for one in range(len(costs)):
+        for two in range(len(costs)):
+            pair, back = every.pair(one, two), every.pair(two, one)
+            assert pair.alone == back.alone[::-1]
+            assert not (pair.missed and pair.same)
+            assert not (pair.contested and pair.order)
+            logs = log_ratios(costs[one], costs[two])
+            both = np.isfinite(costs[one]) & np.isfinite(costs[two])
+            np.testing.assert_equal(pair.like, float(typical(np.where(both, logs, np.nan))))
 
 
 def test_worlds_may_stand_in_front_and_each_is_decided_by_itself() -> None:

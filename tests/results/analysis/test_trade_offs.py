@@ -182,6 +182,6 @@ def test_the_terminal_s_pairs_have_ratios_and_verdicts() -> None:
     assert line.split()[-1] == "cheaper"
     assert "plain" not in drawn
     (none,) = (line for line in drawn.splitlines() if line.startswith(" none"))
-    assert none.split()[:5] == ["none", "6", "rounds", "-", "-"]
+    assert none.split()[:7] == ["none", "0", "of", "6", "rounds", "-", "-"]
     assert "too few seeds to tell" in none  # six, for a sign test of ten pairs
     assert "Holm" in drawn

@@ -27,6 +27,7 @@ def answer(
     decisions: Decisions | None = None,
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
+    against: str | None = None,
 ) -> str:
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
@@ -37,11 +38,12 @@ def answer(
         decisions: of all variants in these costs, where they are known.
         rounds: the round tables, from which the closest run is named where none reached a target.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
+        against: the variant that the cheapest other one is compared with; the next one if None.
 
     Returns:
         A sentence without its full stop; empty where there is nothing to say.
     """
-    return next(answers(costs, target, labels, decisions, rounds, worlds), "")
+    return next(answers(costs, target, labels, decisions, rounds, worlds, against), "")
 
 
 class Leading(NamedTuple):
@@ -65,13 +67,14 @@ def leading(
     labels: Mapping[str, str],
     decisions: Decisions | None = None,
     worlds: pd.DataFrame | None = None,
+    against: str | None = None,
 ) -> Leading | None:
     """Return the verdict that `answer` states; None where it is not on two variants."""
     own = _own(costs, labels)
     shown = _ranked_costs(own, target)
     if not shown:
         return None
-    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds), None)
+    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, against), None)
 
 
 def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
@@ -102,6 +105,7 @@ def answers(
     decisions: Decisions | None = None,
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
+    against: str | None = None,
 ) -> Iterator[str]:
     """Yield `answer`, and after it the verdict in each further cost; see there."""
     own = _own(costs, labels)
@@ -127,17 +131,27 @@ def answers(
         )
     else:
         decided = decisions or Decisions.of(own, shown)
-        for each in _verdicts(decided, shown, worlds):
+        absent = ""
+        if against in names and against not in there:
+            missed = f"never reached {target.goal}" if target.measure else "ended by no stop rule"
+            absent = f"{labels[against]} {missed}; "
+        for each in _verdicts(decided, shown, worlds, against):
             pair = names[each.one], names[each.other]
-            yield each.verdict.sentence(pair, LEADING[each.cost], target.goal)
+            yield f"{absent}{each.verdict.sentence(pair, LEADING[each.cost], target.goal)}"
 
 
 def _verdicts(
-    decisions: Decisions, costs: Sequence[str], worlds: pd.DataFrame | None
+    decisions: Decisions,
+    costs: Sequence[str],
+    worlds: pd.DataFrame | None,
+    against: str | None,
 ) -> Iterator[Leading]:
-    """Yield for each cost the verdict on the cheapest variant and the next one."""
+    """Yield for each cost the verdict on the cheapest variant and the next one, or a given one."""
     for cost in costs:
-        one, other = decisions.rank(cost)[:2]
+        ranked = decisions.rank(cost)
+        one, other = ranked[:2]
+        if against in ranked[2:]:
+            other = against
         sampled = find_worlds(worlds, one, other, cost)
         yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
 

@@ -137,6 +137,7 @@ class Causes:
             what the cause is per round or message; unit (of these); difference (that the cause
             makes, in the unit of the cost); share (of the whole difference). Means over the seeds.
         notes: by cause, what the logs have of the mechanism behind it; a few words.
+        missed: number of further seeds, which one of the two has missed; they have no causes.
     """
 
     cost: str
@@ -145,6 +146,7 @@ class Causes:
     seeds: int
     table: pd.DataFrame
     notes: Mapping[str, str]
+    missed: int = 0
 
     @property
     def difference(self) -> float:
@@ -172,7 +174,10 @@ class Causes:
             if row["share"] <= -_LARGE
         ]
         despite = f"; despite {' and '.join(against)}" if against else ""
-        means = f"; means over {self.seeds} seeds" if self.seeds > 1 else ""
+        seeds = f"{self.seeds} seed{'s' * (self.seeds > 1)}"
+        means = f"; means over {seeds}" if self.seeds > 1 else ""
+        if self.missed:
+            means = f"; in the {seeds} in which both reached it"
         return f"because of {_and(said)}{despite}{means}"
 
     def _clause(self, row: Mapping[Hashable, Any], of: str = "") -> str:
@@ -244,8 +249,9 @@ def causes(
     """
     if cost not in _READ:
         raise DataError("cost", f"got {cost!r}; expected one of {', '.join(_READ)}")
-    own = with_bits(costs).astype({"variant": object})
-    own = own[own["reached"] & (own["round"] > 0)]
+    every = with_bits(costs).astype({"variant": object})
+    tried = every[every["variant"].isin(pair)].groupby("seed")["variant"].nunique()
+    own = every[every["reached"] & (every["round"] > 0)]
     known = {(str(row["variant"]), int(row["seed"])): row for row in own.to_dict("records")}
     seeds = [seed for name, seed in known if name == pair[0] and (pair[1], seed) in known]
     if not seeds:
@@ -273,7 +279,8 @@ def causes(
     notes = dict[str, str]()
     for cause, text in _mechanisms(one, other, cost, first):
         notes[cause] = "; ".join(filter(None, (notes.get(cause), text)))
-    return Causes(cost, *pair, len(seeds), table, notes)
+    missed = int((tried == len(pair)).sum()) - len(seeds)
+    return Causes(cost, *pair, len(seeds), table, notes, missed)
 
 
 def _check(folders: Mapping[tuple[str, int], Path], runs: list[tuple[str, int]], cost: str) -> None:

@@ -12,7 +12,7 @@ from fedsim.core.atomic import write_whole
 from fedsim.core.errors import DataError
 from fedsim.core.files import read_file
 from fedsim.core.text import format_number
-from fedsim.results.analysis.compare.cost_tables import COMPARED, heading
+from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, heading, misses
 from fedsim.results.analysis.compare.dominance import seed_costs
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, log_ratios, typical
 from fedsim.results.analysis.compare.runs import EndedRuns
@@ -210,7 +210,7 @@ _MOST_NAMES = 5  # failures that are listed, and names in a sentence
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
 
 
-def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
+def caveats(runs: EndedRuns, costs: Mapping[Target, pd.DataFrame]) -> list[str]:
     """Return the caveats of a comparison, one sentence each.
 
     Args:
@@ -221,8 +221,9 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     parts += [runs.counting, list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]
     parts += [list(unusable(runs)), list(_alike(runs))]
     for target, table in costs.items():
-        parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
-        parts.append(list(fragile(runs, target, table)))
+        label = str(target)
+        parts += [list(_repeats(runs, label, table)), list(_survivors(runs, target, table))]
+        parts.append(list(fragile(runs, label, table)))
     return [text for part in parts for text in part]
 
 
@@ -294,16 +295,13 @@ def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]
         yield f"{heading(target)}: all seeds cost the same for {names}: no interval"
 
 
-def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Yield variants of which only some runs reached the target: means leave out the worst."""
-    shares = costs.groupby("variant", sort=False)["reached"].mean()
-    some = shares[(shares > 0) & (shares < 1)]
-    if len(some):
-        names = _with_runs(runs, some.index)
-        yield (
-            f"{heading(target)}: not all runs of {names} reached it: means are over those that did;"
-            " in paired tests, a run that did not counts as costlier than any that did"
-        )
+def _survivors(runs: EndedRuns, target: Target, costs: pd.DataFrame) -> Iterator[str]:
+    """Yield what was spent by runs that did not reach the target."""
+    said = list(misses(runs, costs, target, runs.labels))
+    yield from (f"{heading(str(target))}: {text}" for text in said[:_MOST_NAMES])
+    if len(said) > _MOST_NAMES:
+        rest = f"{len(said) - _MOST_NAMES} more variants have runs that did not reach it"
+        yield f"{heading(str(target))}: {rest}"
 
 
 def _with_runs(runs: EndedRuns, variants: Iterable[object]) -> str:

@@ -50,13 +50,16 @@ MARKS = {
 """The mark of a cost by its state against the lowest one, and what stands below the table."""
 
 
-def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+def summary_table(
+    table: pd.DataFrame, labels: Mapping[str, str], title: str, arrived: str = "reached"
+) -> Table:
     """Return a table of `summarise`, one row per variant: means, and below them their intervals.
 
     Args:
         table: with columns `pareto` and COST_state beside; see `Case`.
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
+        arrived: head of the numbers of runs that the means are over.
     """
     drawn = plain(title, keys=2)
     shown = with_grams(_SHOWN, table)
@@ -68,13 +71,13 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     drawn.caption = "; ".join(text for text, some in said.items() if some) or None
     drawn.add_column("variant")
     drawn.add_column("")  # the mark, which so is beside the name in every block of a narrow table
-    drawn.add_column("reached", justify="right")
+    drawn.add_column(arrived, justify="right")
     for cost in shown:
         drawn.add_column(TITLES.get(cost, cost), justify="right")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
         mark = "*" if row["pareto"] else ""
         cells = [escape(labels[row["variant"]]), mark, f"{row['reached']} of {row['runs']}"]
-        if row["reached"]:
+        if pd.notna(row["round"]):
             cells += [_mean(row, cost) for cost in shown]
         else:
             cells += ["", "never reached", *[""] * (len(shown) - 2)]
@@ -109,11 +112,15 @@ def paired_table(
     drawn.caption = f"the same: within {100 * practical:g} %"
     if tested:
         drawn.caption += (
-            "; ratio: geometric mean over seeds (median where a run did not reach the target);"
-            " interval and p: Student's t of its logarithm together with the sign test (below"
-            f" {fewest_seeds(confidence)} seeds all must agree, and t is five times stricter; sign"
-            " test alone where a run did not reach the target), p corrected for all pairs of"
-            " variants (Holm)"
+            "; ratio: geometric mean over seeds; interval and p: Student's t of its logarithm"
+            f" together with the sign test (below {fewest_seeds(confidence)} seeds all must agree,"
+            " and t is five times stricter), p corrected for all pairs of variants (Holm)"
+        )
+    if (shown["pairs"] < shown["seeds"]).any():
+        drawn.caption += (
+            "; where only one of two runs reached the target: difference and ratio over the seeds"
+            " in which both did, p of the sign test over all seeds, in which a miss counts as"
+            " costlier"
         )
     drawn.add_column("variant")
     heads = [_TESTED[key] for key in tested]
@@ -127,7 +134,9 @@ def paired_table(
             drawn.add_section()
         drawn.add_row(
             "" if variant == previous else escape(labels[variant]),
-            str(row["seeds"]),
+            str(row["seeds"])
+            if row["pairs"] == row["seeds"]
+            else f"{row['pairs']} of {row['seeds']}",
             TITLES.get(cost, cost) if row["seeds"] else "",
             quantity(row["difference"], unit),
             _ratio(row["ratio"]),
@@ -209,6 +218,7 @@ class Comparison:
         confidence: of intervals.
         cases: one a target.
         practical: costs whose ratio is nearer to 1 than this are the same.
+        chosen: whether the caller chose `against`, so that the answers are about it.
     """
 
     runs: EndedRuns
@@ -216,6 +226,7 @@ class Comparison:
     confidence: float
     cases: tuple[Case, ...]
     practical: float = PRACTICAL
+    chosen: bool = False
 
     @classmethod
     def of(
@@ -232,7 +243,8 @@ class Comparison:
             places: as for `gather`.
             targets: such as "gap=1e-5"; without any, the gap at which the runs were to stop,
                 the largest if they differ, and their whole cost where some had none.
-            against: a variant or its label; the first one where not given.
+            against: a variant or its label, which tables and answers compare with; where not
+                given, tables compare with the first one, and answers the two cheapest.
             confidence: of intervals, between 0 and 1.
             practical: costs whose ratio is nearer to 1 than this are the same.
 
@@ -248,7 +260,7 @@ class Comparison:
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
-        return cls(runs, other, confidence, tuple(cases), practical)
+        return cls(runs, other, confidence, tuple(cases), practical, against is not None)
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
@@ -265,7 +277,7 @@ class Comparison:
 
     def verdicts(self, case: Case) -> list[str]:
         """Return the answer to one target, and after it the verdict in each further cost."""
-        known = case.decisions, self.runs.rounds, case.worlds
+        known = case.decisions, self.runs.rounds, case.worlds, self._about
         return list(answers(case.costs, case.target, self.runs.labels, *known))
 
     @cached_property
@@ -278,7 +290,13 @@ class Comparison:
         )
 
     def _leading(self, case: Case) -> Leading | None:
-        return leading(case.costs, case.target, self.runs.labels, case.decisions, case.worlds)
+        known = case.decisions, case.worlds, self._about
+        return leading(case.costs, case.target, self.runs.labels, *known)
+
+    @property
+    def _about(self) -> str | None:
+        """The variant that the answers compare with; None for the two cheapest."""
+        return self.against if self.chosen else None
 
     @property
     def explained_answers(self) -> list[str]:
@@ -314,7 +332,7 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """What a reader has to know before believing the tables."""
-        notes = caveats(self.runs, {str(case.target): case.costs for case in self.cases})
+        notes = caveats(self.runs, {case.target: case.costs for case in self.cases})
         count = len(self.runs.labels)
         if count > MOST_DRAWN:
             shown = f"tables of costs show {min(count, _MOST_ROWS)}, figures and pairs {MOST_DRAWN}"
@@ -331,7 +349,7 @@ class Comparison:
             labels = self.choose(case, _MOST_ROWS)
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
-            tables.append(summary_table(case.table, labels, title))
+            tables.append(summary_table(case.table, labels, title, case.target.arrived))
             if len(self.runs.labels) > 1:
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
@@ -437,7 +455,7 @@ def _case(
     runs: EndedRuns, target: Target, against: str, confidence: float, practical: float
 ) -> Case:
     costs, worlds = target.costs(runs), read_doubts(runs, str(target))
-    table = summarise(costs, confidence)
+    table = target.shown(summarise(costs, confidence), runs)
     own = with_bits(costs)
     decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
     front = decisions.front(TRADED)

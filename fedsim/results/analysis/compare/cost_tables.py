@@ -1,6 +1,7 @@
 """Tables of costs over seeds: means with their intervals, and ratios of two variants by seed."""
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ from scipy.special import stdtrit
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.core.table_columns import COSTS, SPENT, higher_is_better
+from fedsim.core.table_columns import COSTS, SPENT, UNITS, higher_is_better
+from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
 from fedsim.results.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
@@ -106,8 +108,9 @@ def pair(
         One row per variant and cost of `COMPARED`: variant, cost, seeds (in which either reached
         the target), cheaper and costlier (in so many of them it is), pairs (in which both did),
         difference (the paired difference: the mean over these of its cost less that of `against`),
-        ratio (the typical one over all seeds, and the interval from low to high; NaN in place of a
-        ratio to a cost of 0), p_value (not corrected), p_holm (corrected for all pairs of variants)
+        ratio (the typical one over the seeds in which both did, and, where these are all seeds, its
+        interval from low to high; NaN in place of a ratio to a cost of 0), p_value (not corrected),
+        p_holm (corrected for all pairs of variants)
         and verdict. The rule is that of `fedsim.results.analysis.compare.pairwise`, the words are
         those of `verdict`.
 
@@ -125,10 +128,17 @@ def pair(
         known = np.isfinite(ours) & np.isfinite(theirs)
         both = ours[known] - theirs[known]
         difference = float(both.mean()) if len(both) else np.nan
-        own_figures = {"variant": name, "cost": cost, "pairs": len(both), "difference": difference}
+        own_figures: dict[str, Any] = {
+            "variant": name,
+            "cost": cost,
+            "pairs": len(both),
+            "difference": difference,
+        }
+        if pair.missed:  # like with like: where both reached it, as for the difference
+            own_figures |= {"ratio": pair.like, "low": np.nan, "high": np.nan}
         if (theirs == 0).any():  # there is no ratio to a cost of 0
-            ends = ("ratio", "low", "high")
-            own_figures |= {key: np.nan for key in ends if np.isinf(figures[key])}
+            ends = {key: own_figures.get(key, figures[key]) for key in ("ratio", "low", "high")}
+            own_figures |= {key: np.nan for key, end in ends.items() if np.isinf(end)}
         verdict = judge(pair, find_worlds(worlds, name, against, cost)).words
         rows.append({**figures, **own_figures, "verdict": verdict})
     return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
@@ -237,6 +247,11 @@ class Target(NamedTuple):
         return f"cost to {self.goal}" if self.measure else "cost of the whole run"
 
     @property
+    def arrived(self) -> str:
+        """What the runs are that count, as the head of a column."""
+        return "reached" if self.measure else "complete"
+
+    @property
     def goal(self) -> str:
         """What is to be reached, as a sentence has it; empty for the end of the run."""
         if not self.measure:
@@ -263,6 +278,25 @@ class Target(NamedTuple):
         self._check(runs.rounds)
         return cost_to_target(runs.rounds, self.value, self.measure, runs=summary)
 
+    def shown(self, table: pd.DataFrame, runs: Tables) -> pd.DataFrame:
+        """Return a table of mean costs with those of whole runs that no stop rule has ended.
+
+        They are spent, though they do not rank: a run that nobody was left for would have gone on.
+
+        Args:
+            table: with one row per variant, as `mean_cost` and `summarise` return it.
+            runs: their tables.
+        """
+        if self.measure or (table["reached"] > 0).all():
+            return table
+        means = whole_costs(runs).groupby("variant").mean(numeric_only=True)
+        table = table.set_index("variant")
+        columns = [str(cost) for cost in table if cost in means]
+        table[columns] = table[columns].astype(np.float64)
+        none = table.index[table["reached"] == 0]
+        table.loc[none, columns] = means.reindex(none)[columns]
+        return table.reset_index()
+
     def _check(self, rounds: pd.DataFrame) -> None:
         numbers = [str(name) for name in rounds if is_numeric_dtype(rounds[name])]
         known = [
@@ -274,3 +308,92 @@ class Target(NamedTuple):
             raise DataError(
                 "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
             )
+
+
+_TOTALS = {"rounds": "round", **{name: name for name in (*SPENT, "bits", GRAMS) if name != "round"}}
+"""The columns of a summary with what a run has spent, and what tables of costs call them."""
+
+
+def whole_costs(runs: Tables) -> pd.DataFrame:
+    """Return what each run has spent in all, whatever it has reached, and however it has ended.
+
+    It is counted up to the last round, as `final_cost` does; of a run that no stop rule has ended,
+    up to its end, which was within a round.
+    """
+    summary = runs.summary
+    totals = with_bits(summary.rename(columns=_TOTALS)).astype({"variant": object})
+    totals = totals[["variant", "seed", *with_grams(COMPARED, totals)]]
+    ended = summary["status"].map(lambda status: end_of(status).complete)
+    rounds = with_bits(final_cost(runs.rounds, runs=summary)).astype({"variant": object})
+    up_to_round = ended.to_numpy() & rounds["round"].notna().to_numpy()
+    figures = [name for name in totals if name not in {"variant", "seed"}]
+    for name in figures:
+        totals[name] = np.where(up_to_round, rounds[name], totals[name].astype(np.float64))
+    return totals
+
+
+def spent_on(runs: Tables, target: Target) -> pd.DataFrame:
+    """Return the cost of each run up to a target, or of the whole run where it missed it."""
+    whole, costs = whole_costs(runs), with_bits(target.costs(runs))
+    figures = [name for name in whole if name not in {"variant", "seed"}]
+    reached = costs["reached"].to_numpy(bool)
+    for name in figures:
+        whole[name] = np.where(reached, costs[name], whole[name])
+    return whole
+
+
+def misses(
+    runs: Tables, costs: pd.DataFrame, target: Target, labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield for each variant how many of its runs missed a target, and what these have spent.
+
+    Args:
+        runs: the tables of the runs.
+        costs: their costs, as `target.costs` returns them.
+        target: what was to be reached.
+        labels: what to call each variant; others are left out.
+    """
+    spent = whole_costs(runs).assign(missed=~costs["reached"].to_numpy(bool))
+    several = len(spent["seed"].unique()) > 1
+    for variant, label in labels.items():
+        own = spent[spent["variant"] == variant]
+        missed = own[own["missed"]]
+        if missed.empty:
+            continue
+        amounts = _amounts(missed.mean(numeric_only=True))
+        each = " on average" if len(missed) > 1 else ""
+        count = f"{len(own) - len(missed)} of {len(own)} seeds"
+        reached = "reached it" if target.measure else "ended by a stop rule"
+        if len(missed) < len(own):
+            who = f"seed{'s' * (len(missed) > 1)} {_seeds(missed)}"
+            yield (
+                f"{label}: {count} {reached}, and means are over these; without that, {who} spent"
+                f" {amounts}{each}"
+            )
+        elif not target.measure:
+            yield f"{label} was not ended by a stop rule: its costs do not rank"
+        elif several:
+            yield f"{label}: {count} {reached}; they spent {amounts}{each}"
+        else:
+            yield f"{label} did not reach it, and spent {amounts}"
+
+
+def _amounts(means: "pd.Series[float]") -> str:
+    """Return rounds, time, energy and bits in words."""
+    rounds = f"{format_number(means['round'], '.4g')} round{'' if means['round'] == 1 else 's'}"
+    t, joules, bits = (
+        quantity(float(means[cost]), UNITS[cost]) for cost in ("t", "joules", "bits")
+    )
+    return f"{rounds}, {t}, {joules} and {bits}"
+
+
+def _seeds(runs: pd.DataFrame) -> str:
+    """Return the seeds of runs, or the first of many."""
+    names = [str(seed) for seed in runs["seed"]]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    *first, last = [*names[:_NAMED], *more]
+    return " and ".join(filter(None, (", ".join(first), last)))
+
+
+_NAMED = 5
+"""Seeds that are listed."""

@@ -76,13 +76,16 @@ class Decisions:
     def rank(self, cost: str) -> list[str]:
         """Return the variants that reached the target, the cheapest one first.
 
-        The order is that of their typical costs (geometric mean over seeds, the median where a
-        run never got there); in front is the first of these that no other one is cheaper than.
+        The order is that of their typical costs (geometric means over seeds, medians where a run
+        of one of them never got there); in front is the first of these that no other one is cheaper
+        than.
         """
         every = self.by_cost[cost]
-        with np.errstate(divide="ignore"):
-            usual = typical(np.log(every.costs))
         there = [number for number, count in enumerate(self.reached) if count]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(every.costs)
+            missed = there and np.isinf(every.costs[there]).any()
+            usual = np.nanmedian(logs, axis=-1) if missed else typical(logs)
         order = sorted(there, key=lambda number: float(np.nan_to_num(usual[number], nan=np.inf)))
         # Decisions by tests are not transitive, and the lowest typical cost may come from seeds
         # that another variant lacks. So the first in order may still be beaten.

@@ -23,6 +23,10 @@ cancels.
    One variant is cheaper where its corrected p-value is at most 1 - confidence, or by rule 5.
 7. A typical ratio that is decided, yet within the practical difference of 1, is "the same", and
    so is one whose whole interval is within it.
+8. Where some run missed a target that the other one reached, like is compared with like beside
+   that: the typical ratio over the seeds in which both reached it. If these are within the
+   practical difference, or ahead the other way than the sign test is, then what is gained in one
+   is lost in the other: there is no order, and never "the same".
 
 `python analysis/interval_coverage.py --ratios` simulates how often these intervals hold the typical
 ratio, and how often the rule errs; docs/explanation/comparing.md has the table.
@@ -40,7 +44,7 @@ words the result:
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, isnan, log2
+from math import ceil, isnan, log2, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,6 +191,8 @@ class PairedComparison:
         same: whether both cost the same, up to the practical difference.
         confidence: of the interval.
         practical: the practical difference, as a share of a cost.
+        alone: number of seeds in which the first alone reached the target, and the second alone.
+        like: the typical ratio over the seeds in which both reached it; NaN without any.
     """
 
     seeds: int
@@ -202,11 +208,34 @@ class PairedComparison:
     same: bool
     confidence: float
     practical: float
+    alone: tuple[int, int] = (0, 0)
+    like: float = nan
 
     @property
     def alike(self) -> bool:
         """Whether the ratio is the same in all of several seeds."""
         return self.seeds > 1 and isnan(self.p_value)
+
+    @property
+    def missed(self) -> bool:
+        """Whether in some seed only one of the two reached the target."""
+        return any(self.alone)
+
+    @property
+    def both(self) -> int:
+        """The number of seeds in which both reached the target."""
+        return self.seeds - sum(self.alone)
+
+    @property
+    def near(self) -> bool:
+        """Whether both cost the same, typically, where both reached the target."""
+        return self.both > 0 and bool(_within(np.asarray(self.like), self.practical))
+
+    @property
+    def contested(self) -> bool:
+        """Whether there is no order, since misses and costs speak for different ones (rule 8)."""
+        enough = self.near and self.seeds >= fewest_seeds(self.confidence)
+        return self.missed and not self.order and (enough or self.p_holm <= 1 - self.confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,8 +275,9 @@ class Pairwise:
         costs = np.asarray(costs, dtype=np.float64)
         shape = len(costs), len(costs)
         p_values, order = np.full(shape, np.nan), np.zeros(shape, dtype=np.int8)
-        plain, near, within = (np.zeros(shape, dtype=np.bool_) for _ in range(3))
+        plain, near, within, missed = (np.zeros(shape, dtype=np.bool_) for _ in range(4))
         zone = np.log1p(practical)
+        contested = np.zeros(shape, dtype=np.bool_)
         rows = max(_BLOCK // max(costs.size, 1), 1)  # thousands of variants would not fit at once
         for start in range(0, len(costs), rows):
             own = slice(start, start + rows)
@@ -255,22 +285,26 @@ class Pairwise:
             p_values[own] = found.p_value
             # One seed, or seeds that are all alike, are a plain statement without a test.
             plain[own] = (found.seeds > 0) & np.isnan(found.p_value)
+            near[own] = _within(found.ratio, practical)
             with np.errstate(divide="ignore", invalid="ignore"):
-                near[own] = np.abs(np.log(found.ratio)) <= zone + _ROUNDING
                 ends = np.maximum(-np.log(found.low), np.log(found.high))
                 within[own] = ends <= zone
             # Where some run has not reached the target, the test counts signs, and so does the
             # order.
             ahead = np.where(found.exact, found.cheaper > found.costlier, found.ratio < 1)
             order[own] = np.where(ahead, -1, 1)
+            alone, like = _like_with_like(costs[own, None], costs)
+            missed[own] = alone.any(axis=0)
+            opposed = np.where(ahead, like > 1, like < 1)
+            contested[own] = missed[own] & (_within(like, practical) | opposed)
         upper = np.triu_indices(len(costs), 1)
         # Each pair once: both triangles would double the size of the family.
         p_values[upper] = holm(p_values[upper])
         np.fill_diagonal(p_values, np.nan)
         with np.errstate(invalid="ignore"):
             decided = plain | (p_values <= 1 - confidence)
-        same = (decided & near) | within
-        order[~decided | same] = 0
+        same = ((decided & near) | within) & ~missed
+        order[~decided | same | contested] = 0
         # The lower triangle is copied, so that rounding cannot decide a pair and its mirror image
         # differently.
         lower = upper[::-1]
@@ -286,6 +320,7 @@ class Pairwise:
         logs = log_ratios(self.costs[one], self.costs[other])
         found = compare_seeds(logs, self.confidence)
         figures: dict[str, Any] = {name: each.item() for name, each in found._asdict().items()}
+        alone, like = _like_with_like(self.costs[one], self.costs[other])
         return PairedComparison(
             **figures,
             p_holm=float(self.p_holm[one, other]),
@@ -293,7 +328,33 @@ class Pairwise:
             same=bool(self.same[one, other]),
             confidence=self.confidence,
             practical=self.practical,
+            alone=(int(alone[0]), int(alone[1])),
+            like=float(like),
         )
+
+
+def _like_with_like(ours: Array, theirs: Array) -> tuple[Counts, Array]:
+    """Return where one alone reached the target, and how two compare where both did; see rule 8.
+
+    Args:
+        ours: costs, as `log_ratios` takes them.
+        theirs: the same.
+
+    Returns:
+        Numbers of seeds in which the first and the second alone reached it, shape (2, ...), and
+        the typical ratio over the seeds in which both did, shape (...).
+    """
+    one = np.isfinite(ours) & np.isinf(theirs)
+    other = np.isinf(ours) & np.isfinite(theirs)
+    both = np.isfinite(ours) & np.isfinite(theirs)
+    logs = np.where(both, log_ratios(ours, theirs), np.nan)
+    return np.stack([one.sum(axis=-1), other.sum(axis=-1)]), typical(logs)
+
+
+def _within(ratio: Array, practical: float) -> Flags:
+    """Return which ratios differ from 1 by no more than the practical difference."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.abs(np.log(ratio)) <= np.log1p(practical) + _ROUNDING)
 
 
 class _Tests(NamedTuple):

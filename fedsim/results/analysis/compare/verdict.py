@@ -5,9 +5,10 @@ follows from the ratio of two costs, from its evidence over seeds (`PairedCompar
 `fedsim robust` has sampled them, over worlds (`Worlds`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -22,6 +23,7 @@ TOO_FEW = "too few seeds to tell"
 INDISTINGUISHABLE = "statistically indistinguishable"
 UNCERTAIN = "depends on uncertain constants"
 UNKNOWN = "neither reached it in a common seed"
+CONTESTED = "no comparison: missed in some seeds"
 """Reasons why a verdict is not decided."""
 
 _LEAST = 1e-4  # smaller p-values are printed as below this
@@ -120,7 +122,8 @@ class Verdict:
             return f"{self.state}{one}"
         if pair.alike:
             return f"{self.state}, all seeds alike"
-        return f"{self.state} in {self._count}" if pair.exact else str(self.state)
+        both = f", both reached it in {pair.both}" if pair.missed else ""
+        return f"{self.state} in {self._count}{both}" if pair.exact else str(self.state)
 
     def sentence(self, names: tuple[str, str], what: str, goal: str) -> str:
         """Return the verdict as a sentence, without its full stop.
@@ -132,7 +135,8 @@ class Verdict:
         """
         one, other = names
         less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
-        to, known = f" to {goal}" if goal else " over the whole run", self._evidence(_bare(one))
+        to = f" to {goal}" if goal else " over the whole run"
+        known = self._evidence(_bare(one), _bare(other))
         if self.state is State.CHEAPER:
             saving = " ".join(filter(None, (self._saving, less, "than", other)))
             if not goal:
@@ -145,6 +149,9 @@ class Verdict:
         if self.state is State.SAME:
             within = f", within {100 * self.pair.practical:g} %" if self._differs else ""
             return f"{one} and {other} take the same {what}{to}{within} ({known})"
+        if self.reason == CONTESTED:
+            found = "; ".join(self._where_both_reached(_bare(one), _bare(other)))
+            return f"{one} and {other} cannot be compared in {what}{to}: {found}"
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
             INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
@@ -153,14 +160,29 @@ class Verdict:
         }
         return said[self.reason]
 
-    def _evidence(self, name: str) -> str:
+    def _evidence(self, name: str, other: str) -> str:
         """Return what the verdict rests on: seeds, and worlds if they were sampled."""
         if self.reason == UNCERTAIN:
             return self._in_worlds(name)
         worlds = "" if self.reason or not self._differs else self._in_worlds(name)
-        return "; ".join(filter(None, (self._in_seeds(name), worlds)))
+        return "; ".join(filter(None, (self._in_seeds(name, other), worlds)))
 
-    def _in_seeds(self, name: str) -> str:
+    def _where_both_reached(self, name: str, other: str) -> Iterator[str]:
+        """Yield how the costs compare where both reached the target, and where only one did."""
+        pair = self.pair
+        if pair.both:
+            where = f"in the {_seeds(pair.both)} in which both reached it, {name} takes"
+            yield f"{where} {_than(pair)}"
+        else:
+            yield "there is no seed in which both reached it"
+        only = [
+            f"only {who} reached it in {_seeds(count)}"
+            for who, count in zip((name, other), pair.alone, strict=True)
+            if count
+        ]
+        yield " and ".join(only)
+
+    def _in_seeds(self, name: str, other: str) -> str:
         """Return what the seeds say: the interval, the sign test, or one seed."""
         pair = self.pair
         if pair.seeds < 2:
@@ -168,10 +190,7 @@ class Verdict:
         if pair.alike:
             return f"the same in all {pair.seeds} seeds"
         if pair.exact or self.reason == TOO_FEW:
-            count = f"{name} takes less in {pair.cheaper} of {pair.seeds} seeds"
-            return (
-                count if self.reason == TOO_FEW else f"{count}; sign test p{_equals(pair.p_value)}"
-            )
+            return "; ".join(self._in_signs(name, other))
         level = f"{100 * pair.confidence:g} % interval"
         if self.state is State.CHEAPER:  # of the saving, as the sentence has it
             ends = f"{_percent(1 - pair.high)} to {_percent(1 - pair.low)}"
@@ -181,6 +200,17 @@ class Verdict:
         if decided or pair.p_value > 1 - pair.confidence:
             return interval
         return f"{interval}; p{_equals(pair.p_holm)} after Holm's correction"
+
+    def _in_signs(self, name: str, other: str) -> Iterator[str]:
+        """Yield what the sign test says, after what the costs do where both reached the target."""
+        pair = self.pair
+        count = f"{name} takes less in {pair.cheaper} of {pair.seeds} seeds"
+        if pair.missed:
+            yield from self._where_both_reached(name, other)
+            count += " if a miss counts as more"
+        yield count
+        if self.reason != TOO_FEW:
+            yield f"sign test p{_equals(pair.p_value)}"
 
     def _in_worlds(self, name: str) -> str:
         """Return in how many worlds a variant is cheaper; empty if none were sampled."""
@@ -202,7 +232,7 @@ class Verdict:
     @property
     def _saving(self) -> str:
         """The saving, "25 %"; empty where one of the costs is 0 or infinite."""
-        ratio = self.pair.ratio
+        ratio = 0.0 if self.pair.missed else self.pair.ratio
         return _percent(1 - ratio) if 0 < ratio < 1 else ""
 
     @property
@@ -222,6 +252,8 @@ def judge(pair: PairedComparison, worlds: Worlds | None = None) -> Verdict:
     """
     if not pair.seeds:
         return Verdict(State.NOT_COMPARABLE, UNKNOWN, pair, worlds)
+    if pair.contested:
+        return Verdict(State.NOT_COMPARABLE, CONTESTED, pair, worlds)
     if not pair.same and not pair.order:
         # More seeds like these would decide a sign test that is corrected for many pairs.
         unanimous = pair.exact and pair.seeds in {pair.cheaper, pair.costlier}
@@ -236,6 +268,19 @@ def judge(pair: PairedComparison, worlds: Worlds | None = None) -> Verdict:
     if not sure:
         return Verdict(State.UNDECIDED, UNCERTAIN, pair, worlds)
     return Verdict(state, "", pair, worlds)
+
+
+def _than(pair: PairedComparison) -> str:
+    """Return how the first of a pair compares where both reached the target: "12 % less"."""
+    if pair.near:
+        return f"the same within {100 * pair.practical:g} %"
+    if not 0 < pair.like < inf:  # one of the costs is 0
+        return "less" if pair.like < 1 else "more"
+    return f"{_percent(abs(1 - pair.like))} {'less' if pair.like < 1 else 'more'}"
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _share(share: float) -> str:

@@ -22,12 +22,13 @@ from fedsim.core.files import read_file
 from fedsim.core.signals import defer_signals
 from fedsim.core.tables import listing
 from fedsim.results.analysis import labels_of, quantity
+from fedsim.results.analysis.compare.cost_tables import Target, spent_on
 from fedsim.results.analysis.compare.runs import runs_of, select_runs
 from fedsim.results.record.earlier import bring_back, is_copy, remove_copy, set_aside
 from fedsim.results.record.folder import STUDY, RunFolder, read_json
 from fedsim.results.record.lock import hold
 from fedsim.results.record.manifest import PRICED_FROM
-from fedsim.results.record.read import hold_no_runs, missing, read_summaries
+from fedsim.results.record.read import hold_no_runs, missing
 from fedsim.results.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.record.studies import Study, study_in
@@ -256,20 +257,25 @@ _UNKNOWN = "-"
 def price_table(place: Path, now: Sequence[Path]) -> Table:
     """Return the re-priced and the original costs of runs, with CO2 if known.
 
+    They are costs to the original's target, as `fedsim run` shows them; of runs that missed it,
+    those of the whole run.
+
     Args:
         place: the folder of the original runs.
         now: the folders of the re-priced ones.
     """
-    before = read_summaries(runs_of(place)).to_dict("records")
-    after = read_summaries(now)
-    labels = labels_of(after)
-    pairs = list(zip(after.to_dict("records"), before, strict=True))
+    before = Result(place, tuple(runs_of(place)))
+    after = Result(place, tuple(now))
+    target = Target.usual(before.summary)
+    labels = labels_of(after.summary)
+    priced, original = (spent_on(runs, target).to_dict("records") for runs in (after, before))
+    pairs = list(zip(priced, original, strict=True))
     carbon = any(_grams(row) != _UNKNOWN for pair in pairs for row in pair)
     rows = [
         (
             labels[row["variant"]],
             str(row["seed"]),
-            quantity(row["rounds"]),
+            quantity(row["round"]),
             quantity(row["t"], "s"),
             quantity(old["t"], "s"),
             quantity(row["joules"], "J"),
@@ -278,7 +284,8 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
         )
         for row, old in pairs
     ]
-    return listing("Re-priced", (*_HEADS, *_CARBON) if carbon else _HEADS, rows)
+    heads = (*_HEADS, *_CARBON) if carbon else _HEADS
+    return listing(f"Re-priced: {target.words}", heads, rows)
 
 
 def _grams(row: Mapping[Hashable, Any]) -> str:

@@ -40,14 +40,35 @@ def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> N
             assert len(sent) == 200
     assert result.summary["status"].item() in {"done", "rose"}
     (note,) = [each for each in result.notes if each.key == "fleet"]
-    first = f"{np.nanmin(left):.3g}"
+    ends = result.rounds["t"].to_numpy()
+    order = np.argsort(left[:OWNERS], kind="stable")[:3]
+    named = [
+        f"client-{one} in round {(ends <= left[one]).sum()} at {left[one]:.3g} s (charge too low)"
+        for one in order
+    ]
     assert note.text == (
-        f"6 of 8 clients left for good, the first at {first} s: charge too low (6)"
+        f"6 of 8 clients left for good: {', '.join(named)}, then 3 more; charge too low is below"
+        " battery.threshold, though not empty"
     )
     page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     body = re.sub(r"\s*<[^>]*>\s*", "\n", page[page.index("<main") :])
     lines = [line for line in body.splitlines() if line.strip()]
     assert lines[lines.index("Overview") + 1] == "6 of 8 clients left for good (charge too low)."
+
+
+def test_a_run_that_ends_because_all_left_says_who_when_and_why(tmp_path: Path) -> None:
+    for kind in ("gd", "fedavg"):
+        method = {"kind": kind, "step_size": "0.1/L"}
+        result = fedsim.run({**STUDY, "algorithm": method, "fleet": STUDY["fleet"][:1]})
+        left = result.clients["left_s"].to_numpy()
+        assert result.summary["status"].item() == "no-clients"
+        (note,) = [each for each in result.notes if each.key == "clients"]
+        count = len(left)
+        assert f"{count} of {count} clients left for good: client-" in note.text
+        assert f" at {np.nanmin(left):.3g} s (charge too low)" in note.text
+        assert (
+            sum(result.summary["left"].item().values()) == count if "left" in result.summary else 1
+        )
 
 
 def test_a_battery_that_is_charged_brings_its_client_back() -> None:

@@ -312,8 +312,8 @@ def _batteries(job: Job, opening: Opening) -> Iterator[str]:
         yield (
             f"if every {turn} cost as much as {turn} {number}, the first client"
             f" ({group.device.kind} over {group.radio.kind}) would leave after"
-            f" {floor(opening.lasts[first]):,} {turn}s, with its battery below the threshold;"
-            " without charging"
+            f" {floor(opening.lasts[first]):,} {turn}s, with its battery below the threshold, if it"
+            " is not charged"
         )
 
 

@@ -14,7 +14,7 @@ from fedsim.core.blocks.in_memory import code_in
 from fedsim.core.blocks.plugins import own_modules
 from fedsim.core.errors import AuditError, DataError, RunError
 from fedsim.core.files import read_file
-from fedsim.core.ports import SERVER
+from fedsim.core.ports import SERVER, node_name
 from fedsim.core.progress import activity
 from fedsim.problems.evaluators.serial import one_thread
 from fedsim.protocol.stop_rules import RoundEnd
@@ -105,7 +105,7 @@ def end_notes(
     status, reason = ending
     start, end, rounds, abandoned, left, all_replied = course
     if status == NO_CLIENTS:
-        yield f"{DESERTED}: it ended before any stop rule applied: {reason}"
+        yield f"{DESERTED}: it ended before any stop rule applied: {left or reason}"
     elif left:
         yield f"{LEFT}: {left}"
     if has_risen(scenario, start, end):
@@ -425,12 +425,43 @@ def _all_replied(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
     return traffic.transmissions + traffic.beacons >= traffic.cohort
 
 
-def _unheard(scenario: Scenario, unheard: int, clients: int) -> Iterator[tuple[str, str]]:
-    """Yield that some clients were asked, and that no update of theirs was used."""
+_NAMED = 3
+"""Clients that a note names."""
+
+_MANY = 0.05
+"""Share of late replies, of all or of one client, below which they are no news."""
+
+
+def _out_of_time(
+    scenario: Scenario, ledger: Ledger, unheard: int, clients: int
+) -> Iterator[tuple[str, str]]:
+    """Yield how many replies came after their round had closed, and whose updates never counted."""
+    facts = list(_late(scenario, ledger, clients))
     if unheard:
-        early = [f"participation.{rule.key}" for rule in scenario.participation.early()]
         text = f"of {unheard} of {clients} clients no update was used, although they were asked"
-        yield (early or ["silence.after"])[0], f"{text}: rounds closed before it arrived"
+        facts.append(f"{text}: rounds closed before it arrived")
+    if facts:
+        early = [f"participation.{rule.key}" for rule in scenario.participation.early()]
+        yield (early or ["silence.after"])[0], "; ".join(facts)
+
+
+def _late(scenario: Scenario, ledger: Ledger, clients: int) -> Iterator[str]:
+    """Yield how many replies were late, from which clients, and what became of them."""
+    if scenario.network.peers is not None or scenario.tiers:
+        return  # a late row is one of many neighbours, or of a gateway
+    late, sent = (ledger.of_number("count", event)[:clients] for event in (Event.LATE, Event.SEND))
+    if late.sum() < _MANY * sent.sum() or not late.any():
+        return
+    whose = np.flatnonzero(late)
+    most = whose[np.argsort(-late[whose], kind="stable")][:_NAMED]
+    names = [f"{node_name(int(one))} ({late[one]:,} of {sent[one]:,})" for one in most]
+    rest = [f"{len(whose) - len(most):,} more"] if len(whose) > len(most) else []
+    kept = scenario.silence.keep_late and scenario.participation.keep_late
+    fate = "counted in a later round, if there was one" if kept else "discarded"
+    yield (
+        f"{late.sum():,} of {sent.sum():,} replies came after their round had closed, and were"
+        f" {fate}: those of {len(whose):,} of {clients:,} clients, {', '.join([*names, *rest])}"
+    )
 
 
 def _summary(
@@ -452,7 +483,7 @@ def _summary(
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
         further = (
             *slow_devices(job.deployment, computing),
-            *_unheard(scenario, world.unheard, job.identity["clients"]),
+            *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"]),
             *job.run_notes(),
         )
         notes += [f"{key}: {text}" for key, text in further]

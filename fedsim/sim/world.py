@@ -1,6 +1,6 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nan
@@ -9,14 +9,14 @@ from typing import Protocol
 import numpy as np
 
 from fedsim.core.errors import Deadlock
-from fedsim.core.ports import Array, ClientId
+from fedsim.core.ports import Array, ClientId, node_name
 from fedsim.core.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.results.record.ledger import Meters
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.schema import Event
-from fedsim.results.record.summary import Departures, Ending
+from fedsim.results.record.summary import NO_CLIENTS, Departure, Departures, Ending
 from fedsim.sim.arrays.fits import why_events, why_slower
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.config import WorldConfig
@@ -255,8 +255,19 @@ class World(ObservedRun):
         times = np.full(clients, nan)
         times[list(left)] = list(left.values())
         # A client that leaves at the very end of the run has missed nothing, so it is no departure
-        # of the summary. The array of times has it all the same.
-        before = {client: t for client, t in left.items() if t < self.now}
-        reasons = Counter(presence.obstacle(client) or "left the graph" for client in before)
-        self.departures = Departures(dict(reasons), min(before.values(), default=nan))
+        # of the summary, unless the run ended because it left. The array of times has it all the
+        # same.
+        deserted, ends = self.status == NO_CLIENTS, self._observer.ends
+        self.departures = Departures.of(
+            [
+                Departure(
+                    node_name(client),
+                    t,
+                    bisect_right(ends, t),
+                    presence.obstacle(client) or "left the graph",
+                )
+                for client, t in left.items()
+                if t < self.now or deserted
+            ]
+        )
         return times

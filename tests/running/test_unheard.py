@@ -24,6 +24,24 @@ def test_a_quorum_that_leaves_out_the_same_clients_is_said(
     fleet: list[Any], quorum: float, count: int
 ) -> None:
     found = notes(fleet=fleet, participation={"kind": "full", "quorum": quorum})
-    said = f"participation.quorum: of {count} of 5 clients no update was used, although they were"
-    said += " asked"
-    assert [note.partition(": rounds")[0] for note in found] == ([said] if count else [])
+    said = f"of {count} of 5 clients no update was used, although they were asked: rounds closed"
+    assert len(found) == bool(count)
+    assert all(note.startswith("participation.quorum: ") and said in note for note in found)
+
+
+@pytest.mark.parametrize("late", ["keep", "drop"])
+def test_late_replies_are_counted_and_their_clients_named(late: str) -> None:
+    policy = {"kind": "full", "deadline": "1 s", "late": late}
+    result = fedsim.run(
+        small(algorithm=METHOD, stop={"rounds": 20}, fleet=[FAST, SLOW], participation=policy)
+    )
+    clients = result.clients
+    slow = clients[clients["late"] > 0]
+    late_, sent = int(clients["late"].sum()), int((clients["transmissions"]).sum())
+    assert slow["client"].tolist() == ["client-3", "client-4"]
+    (note,) = [each for each in result.summary["notes"].iloc[0] if "participation.deadline" in each]
+    fate = "counted in a later round, if there was one" if late == "keep" else "discarded"
+    assert note.startswith(
+        f"participation.deadline: {late_} of {sent} replies came after their round had closed, and"
+        f" were {fate}: those of 2 of 5 clients, client-"
+    )

@@ -5,8 +5,8 @@ What stops a run with an error has a state of its own, named after that error ("
 """
 
 import re
-from collections.abc import Mapping
-from math import nan
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -43,16 +43,50 @@ class Ending(NamedTuple):
         return self.reason if self.reason.startswith(self.status) else ": ".join(self)
 
 
+class Departure(NamedTuple):
+    """A client that left for good.
+
+    Attributes:
+        client: its name in the log.
+        t: when, s.
+        round: the round that was in progress.
+        reason: why, in a few words.
+    """
+
+    client: str
+    t: float
+    round: int
+    reason: str
+
+    def __str__(self) -> str:
+        """Return who left, when and why, for a sentence."""
+        when = f"in round {self.round} at {format_number(self.t, '.3g')} s"
+        return f"{self.client} {when} ({self.reason})"
+
+
+_LISTED = 3  # departures in a sentence
+
+_MEANING = {"charge too low": "below battery.threshold, though not empty"}
+"""What a reason for a departure means, where its words leave that open."""
+
+
 class Departures(NamedTuple):
     """The clients that left for good before the end of a run.
 
     Attributes:
         reasons: their number, by the reason.
-        first: the time at which the first of them left, s; NaN if none has.
+        first: the first few of them, in order.
     """
 
     reasons: Mapping[str, int] = MappingProxyType({})
-    first: float = nan
+    first: tuple[Departure, ...] = ()
+
+    @classmethod
+    def of(cls, every: Sequence[Departure]) -> "Departures":
+        """Return the departures in order; all are counted, and the first few are kept."""
+        ordered = sorted(every, key=lambda one: one.t)
+        counts = Counter(one.reason for one in every)
+        return cls(dict(counts), tuple(ordered[:_LISTED]))
 
     @property
     def total(self) -> int:
@@ -60,16 +94,20 @@ class Departures(NamedTuple):
         return sum(self.reasons.values())
 
     def describe(self, clients: int) -> str:
-        """Return how many of some clients left, when, and why; empty if none has.
+        """Return how many of some clients left, and who, when and why; empty if none has.
 
-        >>> Departures({"charge too low": 2, "offline": 1}, 35.21).describe(15)
-        '3 of 15 clients left for good, the first at 35.2 s: charge too low (2), offline (1)'
+        >>> one = Departure("client-3", 35.21, 4, "battery empty")
+        >>> Departures({"battery empty": 2, "offline": 1}, (one,)).describe(15)
+        '3 of 15 clients left for good: client-3 in round 4 at 35.2 s (battery empty), then 2 more'
         """
         if not self.reasons:
             return ""
-        why = ", ".join(f"{reason} ({count})" for reason, count in self.reasons.items())
-        who = f"{self.total} of {clients} clients left for good"
-        return f"{who}, the first at {format_number(self.first, '.3g')} s: {why}"
+        more = [f"then {self.total - len(self.first)} more"] if self.total > len(self.first) else []
+        who = ", ".join([*map(str, self.first), *more])
+        meanings = [
+            f"{reason} is {_MEANING[reason]}" for reason in self.reasons if reason in _MEANING
+        ]
+        return "; ".join([f"{self.total} of {clients} clients left for good: {who}", *meanings])
 
 
 class End(NamedTuple):

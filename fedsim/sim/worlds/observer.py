@@ -106,6 +106,7 @@ class Observer:
         last_round: the number and the objective of the last committed round.
         abandoned: the number of rounds that were no step of the algorithm.
         feasible: whether the last evaluated model meets the constraint; None without one.
+        ends: the time of each committed round, s, from round 0 on.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Observer:
         self.start = nan
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
+        self.ends: list[float] = []
         self.feasible: bool | None = None
         self._setup = setup
         self._over = setup.stop.watch()
@@ -225,6 +227,7 @@ class Observer:
         table.add(
             number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
         )
+        self.ends.append(now)
         # The order below: the row, the checkpoint, the callback, and only then the stop rules,
         # which leave by an exception. So the round that ends the run is complete on disk.
         end = RoundEnd(

@@ -67,7 +67,9 @@ def battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
         One row per death, in order: variant and seed, where the log has them; client, death (of
         that client, from 1), t (s), rounds_before (rounds that had been committed), off_s (until
         the battery was charged again, or the run ended, s), and recovered (whether it was charged
-        before the run ended). A client whose battery was empty from the start has died at 0 s.
+        before the run ended). A client whose battery was empty from the start has died at 0 s. A
+        client whose charge is too low to take part, but above the cut-off, has not died: column
+        `left_s` of the client table says when it left for good.
 
     Raises:
         DataError: the log lacks a column.

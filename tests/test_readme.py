@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app
 from fedsim.core.blocks.registry import kinds_of
+from fedsim.results.accuracy import CLEAN, MANY, SMALL, TRANSFERS, percent
 from fedsim.scenario import load
 from tests.conftest import ROOT
 
@@ -162,3 +163,12 @@ def test_every_scenario_says_its_question_in_its_first_line() -> None:
         assert first.startswith("# "), path
         assert first.endswith("?"), path
         assert load(path).variants
+
+
+def test_the_error_of_the_default_model_is_that_of_fedsim_check() -> None:
+    figures = TRANSFERS["fluid"]
+    for regime in (SMALL, MANY):  # one short message, and many at once
+        assert f"a median error of {percent(figures[regime].median)} for\nshort messages" in README
+    limits = (ROOT / "docs" / "explanation" / "limits.md").read_text(encoding="utf-8")
+    assert f"off by {percent(figures[CLEAN].median)} in the median under `fluid`" in limits
+    assert f"by {percent(TRANSFERS['lv08'][CLEAN].median)} under `lv08`" in limits

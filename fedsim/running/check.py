@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, reject_renamed
+from fedsim.core.ports import Array
 from fedsim.core.text import quantity, visible
 from fedsim.problems import ProgramProblem
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
@@ -22,6 +24,7 @@ from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, o
 from fedsim.scenario import Plan, load
 from fedsim.scenario.building import Builder, Job
 from fedsim.scenario.building.estimates import estimate_notes
+from fedsim.scenario.building.feasibility import deadline
 from fedsim.scenario.plan import Written
 from fedsim.sim.arrays.fits import why_events, why_objects, why_slower
 
@@ -93,6 +96,52 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
             alike.setdefault(("medium", medium.describe()), []).append(job.variant.name)
     for (key, text), names in alike.items():
         yield Note(", ".join(names), f"network.{key}", text)
+
+
+def deadline_notes(jobs: Sequence[Job], replies: Mapping[str, Array]) -> Iterator[Note]:
+    """Yield deadlines that not all clients can meet; one note for variants that share it.
+
+    Args:
+        jobs: one a variant.
+        replies: the times of replies without a deadline, as `Opening.replies`, by variant.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for job in jobs:
+        key, span = deadline(job.scenario)
+        times = replies[job.variant.name]
+        known = times[~np.isnan(times)]
+        met = int((known <= span).sum())
+        if span < inf and len(known) > met:
+            text = (
+                f"got {quantity(span, 's')}, which {met:,} of {len(known):,} clients can meet:"
+                f" {describe_replies(times)}"
+            )
+            alike.setdefault((key, text), []).append(job.variant.name)
+    for (key, text), names in alike.items():
+        yield Note(", ".join(names), key, text)
+
+
+def _reply_times(job: Job, began: Opening) -> Array:
+    """Return the times of replies in rounds that wait for all of them; NaN where there are none."""
+    apart = job.tiers or job.setup.overlay is not None or job.participation.asynchronous
+    if apart:
+        return np.full(job.clients, np.nan)
+    patient = opening(job, patient=True) if deadline(job.scenario)[1] < inf else began
+    return patient.replies
+
+
+def describe_replies(times: Array) -> str:
+    """Return how long a round takes by client.
+
+    >>> describe_replies(np.array([0.5, np.nan, 2.0, 1.0])), describe_replies(np.array([3.0]))
+    ('a reply takes 500 ms (fastest client), 1 s (median) to 2 s (slowest)', 'a reply takes 3 s')
+    """
+    known = times[~np.isnan(times)]
+    figures = (quantity(float(each), "s") for each in (known.min(), np.median(known), known.max()))
+    fastest, middle, slowest = figures
+    if fastest == slowest:
+        return f"a reply takes {fastest}"
+    return f"a reply takes {fastest} (fastest client), {middle} (median) to {slowest} (slowest)"
 
 
 def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -264,6 +313,8 @@ class Check:
             objects, and not by kernels, which takes less time.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
+        replies: by variant, the shortest time from the server's message to each client's reply, s,
+            shape (M,), in rounds that wait for all replies; NaN where there is none.
         graphs: of peers: degrees, diameter, spectral gap, and the exchanges that bring them
             together; and tiers of gateways.
     """
@@ -279,6 +330,7 @@ class Check:
     jobs: tuple[Job, ...] = field(repr=False)
     openings: Mapping[str, Opening] = field(repr=False)
     graphs: tuple[Note, ...] = ()
+    replies: Mapping[str, Array] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -287,15 +339,26 @@ class Check:
 
     @property
     def models(self) -> tuple[Note, ...]:
-        """Graphs and accuracy; for rounds of many clients also why they are played by events."""
+        """Graphs, rounds and accuracy; for many clients also why rounds are played by events."""
         large = bool((self.variants["asked"] >= _LARGE).any())
-        models = (*self.graphs, *self.accuracy)
+        models = (*self.graphs, *self._rounds, *self.accuracy)
         return (*models, *self.events) if large else models
+
+    @property
+    def _rounds(self) -> Iterator[Note]:
+        """How long a round takes by client; one note for variants that share it."""
+        alike: dict[str, list[str]] = {}
+        for name, times in self.replies.items():
+            if not np.isnan(times).all():
+                alike.setdefault(describe_replies(times), []).append(name)
+        yield from (Note(", ".join(names), "round", text) for text, names in alike.items())
 
     @property
     def lines(self) -> tuple[str, ...]:
         """All notes, concerns and errors of models, a line each."""
-        return tuple(map(str, (*self.notes, *self.concerns, *self.graphs, *self.accuracy)))
+        return tuple(
+            map(str, (*self.notes, *self.concerns, *self.graphs, *self._rounds, *self.accuracy))
+        )
 
     def __repr__(self) -> str:
         from fedsim.core.tables import as_text  # every run loads this module, and draws no table
@@ -367,6 +430,7 @@ def check_plan(plan: Plan) -> Check:
     timed = min(_TIMED, _TIMED_ALL / len(jobs))
     openings = {job.variant.name: opening(job, timed) for job in jobs}
     pairs = [(job, openings[job.variant.name]) for job in jobs]
+    replies = {job.variant.name: _reply_times(job, began) for job, began in pairs}
     concerns = tuple(
         Note(job.variant.name, f"algorithm.{concern.key}", concern.text)
         for job in jobs
@@ -377,13 +441,14 @@ def check_plan(plan: Plan) -> Check:
         extent(plan, jobs, openings, built),
         pd.DataFrame([_variant(job, began) for job, began in pairs]),
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
-        (*added_notes(plan), *preflight_notes(jobs, openings)),
+        (*added_notes(plan), *preflight_notes(jobs, openings), *deadline_notes(jobs, replies)),
         concerns,
         (*accuracy_notes(jobs, openings),),
         (*event_notes(jobs),),
         jobs,
         openings,
         (*graph_notes(jobs), *tier_notes(jobs)),
+        replies,
     )
 
 

@@ -21,14 +21,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedsim.core.errors import RunError
-from fedsim.core.ports import Array
+from fedsim.core.ports import SERVER, Array
 from fedsim.core.streams import drawing
 from fedsim.core.text import format_number
 from fedsim.physics.batteries import Battery
 from fedsim.problems.evaluators.serial import one_thread
+from fedsim.protocol.silence import BeaconSilence
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import Traffic
-from fedsim.results.record.schema import RowColumns
+from fedsim.results.record.schema import Event, RowColumns
 from fedsim.scenario import Plan
 from fedsim.scenario.building import Builder, Job
 from fedsim.sim.config import WorldConfig
@@ -130,6 +131,8 @@ class Opening:
             round draws nothing.
         shares: share of each battery that such a round takes, shape (M,); NaN on mains.
         drew: whether any random number was drawn.
+        replies: shortest time from the server's message to a client's reply, s, shape (M,); NaN of
+            a client without one, and without a server.
         pace: real time of a round on this machine, s; see `fedsim.running.probe`.
     """
 
@@ -138,31 +141,67 @@ class Opening:
     lasts: Array
     shares: Array
     drew: bool
+    replies: Array
     pace: float = 0.0
 
 
-def opening(job: Job, timed: float = 0.0) -> Opening:
+def opening(job: Job, timed: float = 0.0, *, patient: bool = False) -> Opening:
     """Simulate the first rounds of a job's run.
 
     Args:
         job: the run.
         timed: seconds of real time for which further rounds are simulated, to time them.
+        patient: whether rounds wait for all replies, without the deadline and quorum of the run.
     """
     with drawing() as has_drawn:
         setup = replace(job).setup  # a copy: the probe must not advance the run's random streams
+        if patient:
+            setup = _without_deadline(setup)
         most = min(MOST if timed else ROUNDS, setup.stop.rounds)
         setup = replace(setup, stop=setup.stop.model_copy(update={"rounds": most}))
         pace = Pace(timed)
-        rounds, ended = _first(setup, pace)
+        replies = _Replies(len(setup.fleet))
+        rounds, ended = _first(setup, pace, replies)
     lasts, shares = _batteries(setup, rounds)
     ended = ended if len(rounds) < ROUNDS else ""
-    return Opening(tuple(rounds), ended, lasts, shares, has_drawn(), pace.seconds)
+    found = tuple(rounds), ended, lasts, shares, has_drawn()
+    return Opening(*found, replies.shortest, pace.seconds)
 
 
-def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
+def _without_deadline(setup: WorldConfig) -> WorldConfig:
+    """Return a setup whose rounds wait for every reply."""
+    policy = setup.participation
+    rules = {key: None for key in ("deadline", "quorum") if key in type(policy).model_fields}
+    patient = policy.model_copy(update=rules)
+    return replace(setup, participation=patient, silence=BeaconSilence())
+
+
+class _Replies:
+    """Collects from the log how long clients take to reply.
+
+    Attributes:
+        shortest: as `Opening.replies`.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.shortest = np.full(clients, np.nan)
+        self._asked = 0.0  # when the server opened the last exchange
+
+    def see(self, rows: RowColumns) -> None:
+        """Receive a chunk of the log."""
+        event, times = rows["event"], rows["t"]
+        opened = np.where(event == Event.EXCHANGE, times, -inf)
+        since = np.maximum(np.maximum.accumulate(opened), self._asked) if len(rows) else opened
+        arrived = (event == Event.RECEIVE) & (rows["node"] == SERVER) & (rows["peer"] >= 0)
+        arrived &= rows["peer"] < len(self.shortest)
+        np.fmin.at(self.shortest, rows["peer"][arrived], (times - since)[arrived])
+        self._asked = float(since[-1]) if len(rows) else self._asked
+
+
+def _first(setup: WorldConfig, pace: Pace, replies: _Replies) -> tuple[list[RoundCost], str]:
     """Return the first rounds of a world, and the reason for its end."""
     with tempfile.TemporaryDirectory() as name:
-        book = _book(Path(name), len(setup.fleet))
+        book = _book(Path(name), len(setup.fleet), replies)
         marks: list[_Mark] = []
 
         def mark(*_: object) -> None:
@@ -181,13 +220,14 @@ def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
     return [_between(*pair) for pair in pairwise(marks)], ended
 
 
-def _book(folder: Path, clients: int) -> RunRecorder:
+def _book(folder: Path, clients: int, replies: _Replies) -> RunRecorder:
     """Return a recorder that raises `Endless` if its log becomes too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
     def count(chunk: RowColumns) -> None:
         nonlocal rows
         rows += len(chunk)
+        replies.see(chunk)
         if rows > most:
             raise Endless(f"not over after {most:,} rows of the log, at {book.ledger.t:g} s")
 

@@ -95,3 +95,37 @@ def test_only_a_certified_value_is_called_an_optimum(
     result = fedsim.run(own, out=tmp_path / "run")
     assert result.events["detail"].iloc[0].startswith(f"reference {title} ")
     assert result.summary["reference.certified"].tolist() == [certified]
+
+
+FAST = {"count": 3, "device": "phone-mid", "radio": "wifi"}
+SLOW = {"count": 2, "device": "phone-mid", "radio": "nb-iot"}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "met"), [("20 ms", 0), ("1 s", 3), ("1 min", 5), ("silence", 3)]
+)
+def test_it_says_how_many_clients_can_meet_a_deadline(deadline: str, met: int) -> None:
+    silent = {"kind": "deadline", "after": "1 s"}
+    limit = {"participation": {"kind": "full", "deadline": deadline}}
+    found = fedsim.check(
+        small(fleet=[FAST, SLOW], **({"silence": silent} if deadline == "silence" else limit))
+    )
+    said = [note.text for note in found.notes if f"{met} of 5 clients can meet" in note.text]
+    assert len(said) == (met < 5)
+    free = fedsim.run(small(fleet=[FAST, SLOW], stop={"rounds": 1}))
+    log = free.events
+    arrived = log[(log["node"] == "server") & (log["event"] == "receive")].groupby(
+        "peer", observed=True
+    )["t"]
+    (times,) = found.replies.values()
+    # A radio of the second round may be awake, so a reply is no later than in the first one.
+    assert (times <= arrived.first().sort_index().to_numpy() + 1e-12).all()
+    assert (times[:3] < 1).all()
+    assert (times[3:] > 1).all()
+    assert " (fastest client), " in "\n".join(found.lines)
+
+
+def test_the_slowest_reply_is_how_long_a_round_takes() -> None:
+    found = fedsim.check(small(fleet=[FAST, SLOW]))
+    (times,), rounds = found.replies.values(), found.openings["base"].rounds
+    assert times.max() == pytest.approx(min(each.seconds for each in rounds))

@@ -302,6 +302,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether `handle` reads `Client.battery`. If so, rounds with batteries are simulated event by
     event."""
 
+    may_be_silent: ClassVar[bool] = False
+    """Whether a client may send nothing, or a beacon, since it has too little to say."""
+
     handles_rows: ClassVar[bool] = False
     """Whether one call of `handle`, as this class writes it, may compute for many clients.
 

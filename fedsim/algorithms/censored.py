@@ -384,6 +384,7 @@ class LazyGradient(GradientDescent):
     """LAG as the CHB paper's baseline: gradient descent with CHB's censoring rule."""
 
     kind: Literal["lag"] = "lag"  # type: ignore[assignment]
+    may_be_silent: ClassVar[bool] = True
 
     censor: float | None = Field(
         default=None, ge=0, description="c in eps1 = c/(alpha^2 M^2); 0.1 if eps1 is not given"

@@ -38,6 +38,7 @@ class CensoredAdmm(SendsPeerModels):
 
     needs: ClassVar[Need] = "symmetric"
     weighs: ClassVar[bool] = False
+    may_be_silent: ClassVar[bool] = True
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")
     threshold: float = Field(

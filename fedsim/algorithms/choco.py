@@ -104,6 +104,7 @@ class SparqSgd(Descends, CompressedGossip):
         "Singh, Data, George, Diggavi: SPARQ-SGD: Event-Triggered and Compressed Communication in"
         " Decentralized Optimization, CDC 2020, algorithm 1"
     )
+    may_be_silent: ClassVar[bool] = True
 
     threshold: float = Field(
         ge=0, description="c_0 of the trigger threshold; 0: a node sends in every round"

@@ -43,6 +43,7 @@ class LagWorker(GradientDescent):
 
     kind: Literal["lag-wk"] = "lag-wk"  # type: ignore[assignment]
     source: ClassVar[str] = LAG + ", LAG-WK"
+    may_be_silent: ClassVar[bool] = True
     window: ClassVar[int] = DEPTH
 
     xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")

@@ -196,6 +196,7 @@ class Summary(BaseModel):
         target: the gap at which the run was to stop, if any.
         targets: that, and all other figures at which it was to stop.
         counting: the model with which a round is evaluated: "rounds", or "iterates".
+        may_be_silent: whether the method lets clients send nothing.
         start: the objective before the first round; None if unknown.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum and the method that found it; None if unknown.
@@ -222,6 +223,7 @@ class Summary(BaseModel):
     target: float | None
     targets: dict[str, float] = {}
     counting: str
+    may_be_silent: bool = False
     start: float | None = None
     clients: Count
     dimension: Count

@@ -285,6 +285,7 @@ class Job:
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
             **({} if self._tolerance is None else {"tolerance": self._tolerance}),
+            **({"may_be_silent": True} if self.algorithm.may_be_silent else {}),
         }
 
     @property

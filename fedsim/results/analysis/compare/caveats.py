@@ -252,19 +252,26 @@ def _list_risen(runs: EndedRuns) -> Iterator[str]:
 def _alike(runs: EndedRuns) -> Iterator[str]:
     """Yield variants whose rounds are equal, such as a censoring method that never was silent."""
     columns = [name for name in runs.rounds.columns if name != "variant"]
+    may = {
+        str(row["variant"])
+        for row in runs.summary.to_dict("records")
+        if row.get("may_be_silent") is True
+    }
     groups: dict[str, list[str]] = {}
-    silent = set[str]()
+    could_be_silent, silent = set[str](), set[str]()
     for name, own in without_start(runs.rounds).groupby("variant", observed=True, sort=False):
         if (variant := str(name)) in runs.labels:
             rows = own[columns].sort_values(["seed", "round"])
             hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
             key = hashlib.sha256(hashes.tobytes()).hexdigest()
             groups.setdefault(key, []).append(runs.labels[variant])
+            if variant in may:
+                could_be_silent.add(key)
             if (own["transmissions"] < own["cohort"]).any():
                 silent.add(key)
     for key, names in groups.items():
         if len(names) > 1:
-            why = "" if key in silent else ": no client was ever silent"
+            why = ": no client was ever silent" if key in could_be_silent - silent else ""
             yield f"{', '.join(names[:-1])} and {names[-1]} are equal in every round{why}"
 
 

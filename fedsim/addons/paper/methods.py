@@ -17,6 +17,7 @@ from fedsim.addons.paper.bibliography import (
     of_wire,
     unique,
 )
+from fedsim.algorithms import ALGORITHMS
 from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.latex import latex_prose, markdown_text
 from fedsim.results.record.scenarios import NOTHING, differing, format_value, group_of, tiers_of
@@ -77,7 +78,7 @@ def methods(study: ReportedStudy) -> str:
         _problem(study),
         _fleet(study),
         _tiers(study.first.scenario),
-        _wire(study.first.scenario),
+        _wire(study),
         _network(study.first.scenario),
         _rounds(study.first.scenario),
         _statistics(study),
@@ -127,7 +128,7 @@ def digest(study: ReportedStudy) -> str:
 
 
 def _cite(references_: Sequence[Publication]) -> str:
-    keys = "; ".join(f"@{reference.key}" for reference in references_)
+    keys = "; ".join(dict.fromkeys(f"@{reference.key}" for reference in references_))
     return f" [{keys}]" if keys else ""
 
 
@@ -143,49 +144,106 @@ def _study(study: ReportedStudy) -> Iterator[str]:
 def _variants(study: ReportedStudy) -> Iterator[str]:
     """Yield the method of the first variant, and the differences of the others from it."""
     first = study.first
-    sentences = [_method(study.labels[first.variant], first.scenario["algorithm"])]
+    sentences = [_method(_name(study, first.variant), first.scenario["algorithm"])]
     for variant, run in study.variants.items():
         if variant == first.variant:
             continue
-        changes = [
-            (key, value)
-            for key, _, value in differing(first.scenario, run.scenario)
-            if value != NOTHING
-        ]
-        block = run.scenario["algorithm"]
-        if block["kind"] != first.scenario["algorithm"]["kind"]:
-            text = _method(study.labels[variant], block)
-            changes = [(key, value) for key, value in changes if not key.startswith("algorithm.")]
+        name, block = _name(study, variant), run.scenario["algorithm"]
+        other = block["kind"] != first.scenario["algorithm"]["kind"]
+        changes = list(_changes(first.scenario, run.scenario, whole=other))
+        if other:
+            text = _method(name, block)
+            text += f", and {_and(changes)}" if changes else ""
         else:
-            text = f"{study.labels[variant]} differs from {study.labels[first.variant]}"
-            text += " in" if changes else " in the absence of keys alone"
-        if changes:
-            differences = ", ".join(
-                f"{_words(key)} = {format_value(value)}" for key, value in changes
-            )
-            text += f" {differences}" if text.endswith(" in") else f", with {differences}"
+            text = f"{name} is {_name(study, first.variant)}"
+            text += f" with {_and(changes)}" if changes else " again"
         sentences.append(text)
     yield f"{'; '.join(sentences)}."
+
+
+def _name(study: ReportedStudy, variant: str) -> str:
+    """Return the label of a variant without its method, which the sentence has."""
+    return study.labels[variant].partition(" (")[0]
+
+
+def _changes(first: Mapping[str, Any], own: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    """Yield what a variant has in place of the first one's, as nouns of a sentence.
+
+    Args:
+        first: the scenario of the first variant.
+        own: that of the variant.
+        whole: whether its method is another one, which is described apart.
+    """
+    if own["wire"] != first["wire"]:
+        if own["wire"]["values"] != first["wire"]["values"]:
+            yield f"{own['wire']['values']} values"
+        yield from list(_compressed(own["wire"])) or ["messages that are not compressed"]
+    fleets = [[scenario.get(key) for key in ("fleet", "tiers")] for scenario in (first, own)]
+    if fleets[0] != fleets[1]:
+        yield "another fleet, as stated below"
+    for key, before, value in differing(first, own):
+        block, _, rest = key.partition(".")
+        if block in {"wire", "fleet", "tiers"} or (block == "algorithm" and whole):
+            continue
+        trivial = block == "algorithm" and _is_trivial(own["algorithm"]["kind"], rest, value)
+        if trivial or value in (NOTHING, None):
+            if before not in (NOTHING, None, False):
+                yield f"no {_words(key)}"
+        elif before in (NOTHING, None):
+            yield _fact(_words(key), value)
+        else:
+            yield f"{_fact(_words(key), value)} instead of {format_value(before)}"
 
 
 def _words(key: str) -> str:
     """Return the words for a key of a scenario in a sentence.
 
-    >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
-    ('uplink compressor', 'local steps')
+    >>> _words("participation.kind"), _words("algorithm.local_steps")
+    ('participation', 'local steps')
     """
     names = key.removeprefix("algorithm.").removesuffix(".kind")
-    names = names.replace("wire.up.", "uplink ").replace("wire.down.", "downlink ")
     return names.replace(".", " ").replace("_", " ")
+
+
+_COUNTED = {"local steps", "local epochs", "epochs", "rounds", "seeds"}
+"""Words that stand behind their number."""
+
+
+def _fact(words: str, value: object) -> str:
+    """Return a parameter and its value as a noun.
+
+    >>> _fact("local steps", 10), _fact("batch", 16), _fact("step size", 0.1), _fact("x", True)
+    ('10 local steps', 'batches of 16', 'step size 0.1', 'x')
+    """
+    if value is True:
+        return words
+    if words in _COUNTED:
+        return f"{format_value(value)} {words.removesuffix('s') if value == 1 else words}"
+    return f"batches of {value}" if words == "batch" else f"{words} {format_value(value)}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _is_trivial(kind: str, key: str, value: object) -> bool:
+    """Return whether a parameter of a method says nothing: it is off, or a word left as it is."""
+    if value is None or value is False or value == []:
+        return True
+    model = ALGORITHMS.own.get(kind)
+    field = None if model is None else model.model_fields.get(key)
+    return isinstance(value, str) and field is not None and value == field.default
 
 
 def _method(label: str, block: Mapping[str, Any]) -> str:
     facts = [
-        f"{key.replace('_', ' ')} {format_value(value)}"
+        _fact(_words(key), value)
         for key, value in block.items()
-        if key != "kind" and value is not None and not isinstance(value, dict | list)
+        if key != "kind"
+        and not isinstance(value, dict | list)
+        and not _is_trivial(block["kind"], key, value)
     ]
-    details = f" ({', '.join(facts)})" if facts else ""
+    details = f", with {_and(facts)}" if facts else ""
     return f"{label} is the method {block['kind']}{_cite(of_algorithm(block))}{details}"
 
 
@@ -270,20 +328,30 @@ def _aside(group: Mapping[str, Any]) -> str:
     return text
 
 
-def _wire(scenario: Mapping[str, Any]) -> Iterator[str]:
-    wire = scenario["wire"]
-    ways = []
-    for way, name in (("up", "to the server"), ("down", "to the clients")):
-        kind = wire[way]["compressor"]["kind"]
-        if kind != "identity":
-            facts = (f"{k} {v}" for k, v in wire[way]["compressor"].items() if k != "kind" and v)
-            text = f"{name} compressed by {kind}"
+def _wire(study: ReportedStudy) -> Iterator[str]:
+    """Yield how vectors are encoded, where a variant's own encoding is not stated with it."""
+    first = study.first.scenario["wire"]
+    ways = _and(list(_compressed(first)) or ["not compressed"])
+    alike = all(run.scenario["wire"] == first for run in study.variants.values())
+    unless = "" if alike else ", unless stated above"
+    yield f"Vectors are sent as {first['values']} values, {ways}{unless}."
+
+
+_FEEDBACK = {"ef": "error feedback", "ef21": "the error feedback EF21"}
+
+
+def _compressed(wire: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the directions in which messages are compressed, and how."""
+    for way, name in (("up", "uploads"), ("down", "downloads")):
+        block = wire[way]["compressor"]
+        if block["kind"] != "identity":
+            facts = (f"{k.replace('_', ' ')} {v}" for k, v in block.items() if k != "kind" and v)
+            text = f"{name} compressed by {block['kind']}"
             text += f" ({details})" if (details := ", ".join(facts)) else ""
-            if wire[way]["error_feedback"] != "none":
-                text += f" with error feedback {wire[way]['error_feedback']}"
-            ways.append(text + _cite(of_wire(wire[way])))
-    rest = f", {', '.join(ways)}" if ways else ", not compressed"
-    yield f"Vectors are sent as {wire['values']} values{rest}."
+            feedback = wire[way]["error_feedback"]
+            if feedback != "none":
+                text += f" with {_FEEDBACK.get(feedback, f'error feedback {feedback}')}"
+            yield text + _cite(of_wire(wire[way]))
 
 
 def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
@@ -333,7 +401,8 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
             f" mean of their cost ratios with a {100 * comparison.confidence:g} % interval that"
             " spans those of Student's t of the logarithms and of the sign test (below"
             f" {fewest_seeds(comparison.confidence)} seeds, all of them and a t interval of a fifth"
-            " of the error; the sign test alone where a run did not reach its target); p-values are"
+            " of the error); where only one of two runs reached its target, ratios are of the seeds"
+            " in which both did, and the sign test counts a miss as costlier; p-values are"
             " corrected for all pairs of variants (Holm), and costs within"
             f" {100 * comparison.practical:g} % count as the same."
         )

@@ -305,11 +305,13 @@ def _costs(
     columns += [_cost_column(case, rows, cost) for cost in with_grams(shown, rows)]
     seeds = int(rows["runs"].max())
     caption = f"{case.target.words[:1].upper()}{case.target.words[1:]}"
-    caption += f", mean over {seeds} seed{'s' if seeds > 1 else ''}"
     if seeds > 1:
+        caption += f", mean over {seeds} seeds"
         few = rows["reached"].between(2, 3).any()
         sure = "minimum and maximum" if few else f"{100 * comparison.confidence:g} % interval"
         caption += f" and {sure}"
+    if rows["reached"].between(1, rows["runs"] - 1).any():
+        caption += "; means are over the seeds that reached it"
     within = f"{100 * comparison.practical:g} %"
     caption += f". Bold: the lowest, and all within {within} of it or not known to differ from it."
     return PaperTable(name, caption, columns)
@@ -376,13 +378,18 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
         PaperColumn("Variant", texts["variant"], numbers=False),
         PaperColumn("Cost", texts["cost"], numbers=False),
         PaperColumn("Ratio", texts["ratio"]),
-        PaperColumn("p (Holm)", texts["p"]),
     ]
     other = comparison.runs.labels[comparison.against]
-    caption = (
-        f"{case.target.words[:1].upper()}{case.target.words[1:]}: ratio to {other} within each seed"
-        f", its {100 * comparison.confidence:g} % interval, and p-value corrected for all pairs."
-    )
+    caption = f"{case.target.words[:1].upper()}{case.target.words[1:]}: ratio to {other}"
+    if pairs["p_holm"].notna().any():
+        columns.append(PaperColumn("p (Holm)", texts["p"]))
+        caption += (
+            f" within each seed, its {100 * comparison.confidence:g} % interval, and p-value"
+            " corrected for all pairs"
+        )
+    if (pairs["pairs"] < pairs["seeds"]).any():
+        caption += "; ratios are of the seeds in which both reached it"
+    caption += "."
     return PaperTable(name, caption, columns)
 
 
@@ -406,5 +413,7 @@ def _results(comparison: Comparison) -> PaperTable:
             under = f"\N{PLUS-MINUS SIGN} {spread_text}" if counts[name][variant] > 1 else ""
             cells.append(PaperCell(result_text(mean, decimals, least), under))
         columns.append(PaperColumn(name.replace("_", " ").capitalize(), cells))
-    caption = "Results at the end of the runs, mean and standard deviation over the seeds."
+    several = bool((counts.to_numpy() > 1).any())
+    over = ", mean and standard deviation over the seeds" if several else ""
+    caption = f"Results at the end of the runs{over}."
     return PaperTable("results", caption, columns)

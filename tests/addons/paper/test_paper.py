@@ -107,11 +107,32 @@ def test_the_paragraph_has_the_numbers_of_scenarios_and_manifests(
         "float64 values",
         "a beacon",
         "gd is the method gd",
-        "uplink compressor = top-k",
+        "uploads compressed by top-k",
         f"cost to a gap below {float(TARGET[4:]):g}",
         "The 12 runs",
     ):
         assert said in text
+
+
+def test_each_variant_s_own_settings_are_named_and_defaults_are_not(tmp_path: Path) -> None:
+    slow = {"kind": "fedavg", "step_size": 0.001, "local_steps": 2}
+    up = {"compressor": {"kind": "top-k", "fraction": "10 %"}, "error_feedback": "ef"}
+    variants = {
+        "one": {"algorithm": {"local_steps": 1}},
+        "sparse": {"wire": {"up": up}},
+        "hasty": {"participation": {"kind": "full", "deadline": "1 min"}},
+        "hb": {"algorithm": {"kind": "hb", "step_size": "1/L"}},
+    }
+    fedsim.run(small(algorithm=slow, variants=variants, stop={"rounds": 2}), out=tmp_path)
+    text = methods(ReportedStudy(Comparison.of([tmp_path])))
+    assert "base is the method fedavg [@mcmahan2017communication], with 2 local steps" in text
+    assert "; one is base with 1 local step instead of 2;" in text
+    assert "; sparse is base with uploads compressed by top-k (fraction 0.1) with error" in text
+    assert "; hasty is base with participation deadline " in text
+    assert re.search(r"; hb is the method hb [^;]*, with step size 1/L", text)
+    assert ", not compressed, unless stated above." in text
+    for trivial in ("False", "None", "none", "reset", "[]", "count"):
+        assert not re.search(rf"\b{re.escape(trivial)}(?!\w)", text.partition("The loss")[0]), text
 
 
 def test_the_digest_is_of_the_logs_in_the_manifests(study: ReportedStudy, folder: Path) -> None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -171,7 +171,9 @@ def opening(job: Job, timed: float = 0.0, *, patient: bool = False) -> Opening:
 def _without_deadline(setup: WorldConfig) -> WorldConfig:
     """Return a setup whose rounds wait for every reply."""
     policy = setup.participation
-    rules = {key: None for key in ("deadline", "quorum") if key in type(policy).model_fields}
+    rules: dict[str, Any] = {
+        key: None for key in ("deadline", "quorum") if key in type(policy).model_fields
+    }
     patient = policy.model_copy(update=rules)
     return replace(setup, participation=patient, silence=BeaconSilence())
 

@@ -149,6 +149,7 @@ class Repricing:
             **target,
             **{name: summary[name] for name in about},
             **({} if self._tolerance is None else {"tolerance": self._tolerance}),
+            **({"may_be_silent": True} if summary.get("may_be_silent") else {}),
         }
 
     @property

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import fedsim
+from fedsim.addons.repricing.api import price_table
 from fedsim.algorithms.censored import GradientDescent, Iterate
 from fedsim.core.ports import Server
 from fedsim.results.record.manifest import MANIFEST
@@ -231,3 +232,16 @@ def test_whatever_the_fleets(
     ]
     with TemporaryDirectory() as folder:
         assert unlike(small("lag-ps", 3, fleet=then), overrides, Path(folder)) == []
+
+
+def test_original_costs_are_those_that_run_showed(tmp_path: Path) -> None:
+    """A censoring method ends its last round while tails are on: the run spends more than that."""
+    made = fedsim.run(small("chb"), out=tmp_path / "made")
+    priced = fedsim.reprice(made.folder, ["fleet.0.radio=wifi"], tmp_path / "priced")
+    shown, table = made.shown.costs(), price_table(made.folder, priced.runs)
+    cells = {str(column.header): list(column.cells) for column in table.columns}
+    own = {str(column.header): list(column.cells) for column in shown.columns}
+    again = {str(column.header): list(column.cells) for column in priced.shown.costs().columns}
+    for cost in ("time", "energy"):
+        assert cells[f"original {cost}"] == own[cost]
+        assert cells[cost] == again[cost]

@@ -121,7 +121,12 @@ def _describe(error: ErrorDetails) -> str:
     """Return a message with the value seen and what would be accepted."""
     wanted = _WANTED.get(error["type"])
     if wanted:
-        return f"got {show(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
+        bounds = error.get("ctx", {})
+        text = f"got {show(error['input'])}; give {wanted.format(**bounds)}"
+        share = 1 in (bounds.get("le"), bounds.get("lt"))
+        seen = error["input"]
+        meant = share and isinstance(seen, float | int) and 1 < seen <= 100
+        return f"{text} ({seen:g} % is {seen / 100:g})" if meant else text
     if isinstance(error["input"], dict | list):  # a rule of the block, whose text names the keys
         return _plain(error)
     return f"got {show(error['input'])}; {_plain(error)}"

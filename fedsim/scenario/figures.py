@@ -62,11 +62,16 @@ def targets(
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
+_LEAST_PER_CENT = 10
+"""A target from this number to 100 is taken for per cent: 1.5 is rather 150 % than 1.5 %."""
+
+
 def _above_one(rule: MeasureTarget) -> str:
-    """Return a message on an accuracy above 1, which was probably meant in per cent."""
-    text = f"got {rule.value:g}, but {rule.measure} is a share, at most 1"
-    meant = f"; give {rule.value / 100:g} for {rule.value:g} %" if rule.value <= 100 else ""
-    return text + meant
+    """Return a message on an accuracy above 1, which may have been meant in per cent."""
+    text = f"got {rule.value:g}, but {rule.measure} is at most 1 (100 %)"
+    if _LEAST_PER_CENT <= rule.value <= 100:
+        return f"{text}; give {rule.value / 100:g} for {rule.value:g} %"
+    return f"{text}; give a share, such as 0.85 or 85 %"
 
 
 def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:

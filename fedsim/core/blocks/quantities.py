@@ -16,9 +16,9 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fedsim.core.blocks.spec import IN_SI, LONGEST, NUMBER, Given, per_cent
-from fedsim.core.blocks.spellings import spelled
+from fedsim.core.blocks.spellings import similar, spelled
 from fedsim.core.blocks.units import ARITHMETIC, divides_bit, factor, known, noun
-from fedsim.core.blocks.wording import show
+from fedsim.core.blocks.wording import join_names, show
 
 _TEXT = re.compile(rf"\s*([+-]?{NUMBER})\s*(.*?)\s*")
 _SMALLEST, _LARGEST = 1e-24, 1e24
@@ -112,11 +112,18 @@ class Quantity:
             unit = spelled(unit) or unit  # a spelling from file headers: MBps, KB, Seconds
         size = Decimal(1) if unit == self.base else factor(unit, self.base)
         if size is None:
-            raise self._refusal(value, f", {noun(unit)}")
+            raise self._refusal(value, f", {noun(unit)}{self._meant(number, unit)}")
         if unit != self.base and divides_bit(unit):
             raise self._refusal(value, ", a part of a bit (m is milli, M is mega)")
         with localcontext(ARITHMETIC):
             return float(Decimal(number) * size)
+
+    def _meant(self, number: str, unit: str) -> str:
+        """Return a question whether a similar unit is meant, or an empty text."""
+        if self.base == "J" and unit in ("mAh", "Ah"):
+            return ": multiply a charge by the voltage of its battery (3000 mAh at 3.7 V: 11.1 Wh)"
+        meant = [f'"{number} {each}"' for each in similar(unit, self.base, self.scales)]
+        return f" (did you mean {join_names(meant, 'or')}?)" if meant else ""
 
     def _read(self, value: object, info: ValidationInfo) -> float:
         """Return the value in base units. Code may pass a number in place of a text."""
@@ -140,7 +147,10 @@ class Quantity:
         if not self.signed and (value < 0 or (value == 0 and self.positive)):
             raise self._refusal(text, "", " above 0" if self.positive else " of 0 or more")
         if value > self.most:
-            raise self._refusal(text, "", f" of {self.format(self.most)} or less")
+            # A bare 40 where a share is wanted is probably 40 %.
+            per_cent_meant = self.bare and text == value and value <= 100
+            meant = f' (did you mean "{value:g} %"?)' if per_cent_meant else ""
+            raise self._refusal(text, meant, f" of {self.format(self.most)} or less")
         if value < self.least:
             raise self._refusal(text, "", f" of {self.format(self.least)} or more")
         if abs(value) > _LARGEST:

@@ -7,6 +7,7 @@ MW, megabit or megabyte) is not accepted at all.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
@@ -69,3 +70,47 @@ def _folded(text: str) -> str:
 
 def _is_clear(part: str) -> bool:
     return part in _LETTERS or part in _MASSES or len(part) >= _WORD
+
+
+# Suggestions for a unit that is refused.
+
+_SUGGESTED = 2
+_USUAL = {
+    "s": ("min", "h", "days"),
+    "bit": ("B", "kB", "MB", "GB"),
+    "bit/s": ("kB/s", "MB/s", "GB/s"),
+    "J": ("Wh", "kWh", "J", "kJ"),
+    "W": ("kW",),
+    "flop/s": ("Tflop/s",),
+}
+"""Units in which quantities are often written, beside those in which fedsim writes them."""
+
+_ENDINGS = ("in", "h", "/s", "/bit", "/kWh", "/month", "/Hz", "/m^2", "m")
+"""Endings that tell quantities apart: "m" and "min", "W" and "Wh", "MB" and "MB/s"."""
+
+
+def similar(unit: str, base: str, written: Sequence[str]) -> list[str]:
+    """Return at most two units of the wanted quantity that a refused text may mean.
+
+    Args:
+        unit: the refused text.
+        base: the base unit of the wanted quantity.
+        written: the units in which fedsim writes the quantity.
+
+    >>> similar("m", "s", ("s", "ms")), similar("MB", "bit/s", ()), similar("mw", "W", ("W", "mW"))
+    (['min', 'ms'], ['MB/s'], ['mW'])
+    """
+    usual = dict.fromkeys([*written, *_USUAL.get(base, ())])
+    found = [each for text in _meant(unit, base) for each in usual if text.lower() == each.lower()]
+    return list(dict.fromkeys(found))[:_SUGGESTED]
+
+
+def _meant(unit: str, base: str) -> Iterator[str]:
+    """Yield what a text may have been meant to be, in any case; the likeliest first."""
+    yield unit
+    for ending in _ENDINGS:
+        yield unit + ending
+        yield unit.removesuffix(ending)
+    yield re.sub("s$", "/s", unit)  # Gflops
+    yield re.sub("b(?!it)", "bit", unit)  # mb/s
+    yield unit + base  # a prefix alone: 10 k

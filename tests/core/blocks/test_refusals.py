@@ -19,6 +19,7 @@ from fedsim.core.blocks.quantities import (
     JoulesPerBit,
     JoulesPerBitArea,
     Leak,
+    Level,
     Metres,
     NoiseDensity,
     Period,
@@ -32,7 +33,9 @@ from fedsim.core.blocks.quantities import (
     WattHours,
     Watts,
 )
-from tests.core.blocks.kinds import TYPES, quantity, refusal
+from fedsim.core.blocks.spellings import similar
+from fedsim.core.blocks.units import factor
+from tests.core.blocks.kinds import TYPES, everyone, quantity, refusal
 from tests.tiers import every, examples
 
 
@@ -45,7 +48,17 @@ from tests.tiers import every, examples
         (Rate, "5 bit", ["an amount of data", "give a rate"]),
         (Rate, "5 Gflop/s", ["a computing speed", "give a rate"]),
         (Rate, "5 parsecs", ["in an unknown unit", '"5 Mbit/s"']),
-        (Rate, "5 mb/s", ["in an unknown unit", '"5 Mbit/s"']),
+        (Rate, "5 mb/s", ["in an unknown unit", '"5 MB/s" or "5 Mbit/s"?']),
+        (Rate, "5 MB", ["an amount of data", '"5 MB/s"?']),
+        (Rate, "5 K", ["in an unknown unit", '"5 kbit/s"?']),
+        (Bits, "5 MB/s", ["a rate", '"5 MB"?']),
+        (Watts, "5 mw", ["in an unknown unit", '(did you mean "5 mW"?)']),
+        (Watts, "5 kWh", ["an energy", '"5 kW"?']),
+        (Stored, "15 W", ["a power", '"15 Wh"?']),
+        (Stored, "3000 mAh", ["by the voltage of its battery", "3.7 V: 11.1 Wh"]),
+        (Hertz, "2 ghz", ['"2 GHz"?']),
+        (Level, "-90 dB", ["a level", '"-90 dBm"?']),
+        (Fraction, 40, ['(did you mean "40 %"?)', "of 100 % or less"]),
         (Rate, "5 mbit/s", ["a part of a bit", "m is milli, M is mega"]),
         (Rate, "5 1/s", ["in an unknown unit"]),
         (Rate, "fast", ['got "fast"', "as a number with its unit", '"unlimited"']),
@@ -66,7 +79,8 @@ from tests.tiers import every, examples
         (Rate, ["5 Mbit/s"], ["got a list"]),
         (Rate, b"5 bit/s", ["give a rate"]),
         (Seconds, "-1 ms", ["of 0 or more", '"30 s"']),
-        (Seconds, "5 m", ["a length", "give a duration"]),
+        (Seconds, "5 m", ["a length", '(did you mean "5 min" or "5 ms"?)', "give a duration"]),
+        (Seconds, "5 H", ["in an unknown unit", '(did you mean "5 h"?)']),
         (Seconds, "5 s s", ["of another dimension"]),
         (Seconds, "unlimited", ["as a number with its unit"]),
         (Duration, "0 s", ["above 0"]),
@@ -74,7 +88,7 @@ from tests.tiers import every, examples
         (Watts, "5 Wh", ["an energy", "give a power"]),
         (JoulesPerBit, "5 mW", ["a power", "an energy per bit"]),
         (JoulesPerBit, "5 pJ/bit/m^2", ["an energy per bit and area; give an energy per bit"]),
-        (Share, "2 %/month", ["a share per time; give a share"]),
+        (Share, "2 %/month", ["a share per time", "; give a share"]),
         (Seconds, "400 g/kWh", ["a carbon intensity; give a duration"]),
         (Seconds, "2 GHz", ["a frequency; give a duration"]),
         (Speed, "5 Gflops", ["a number of operations", '"12 Gflop/s"']),
@@ -85,7 +99,7 @@ from tests.tiers import every, examples
         (Fraction, "40 %%", ["of another dimension"]),
         (Fraction, "40 s/s", ["of another dimension"]),
         (Share, "0 %", ["above 0"]),
-        (Leak, "2 %", ["a share; give a share per time", '"2 %/month"']),
+        (Leak, "2 %", ['a share (did you mean "2 %/month"?); give a share per time']),
         (TimeOfDay, "25 h", ["of 24 h or less"]),
         (Period, "0 h", ["above 0"]),
         (Watts, "-1 W", ["of 0 or more"]),
@@ -136,6 +150,15 @@ def test_a_bare_number_is_refused_whatever_it_is(kind: Any, number: float) -> No
     message = refusal(kind, number)
     assert "a bare number" in message
     assert "with its unit" in message
+
+
+@everyone
+@examples(40)
+@given(unit=st.text("mMkKGgWwhHbBiItTsSjJzd/%", min_size=1, max_size=5))
+def test_a_suggested_unit_is_accepted(kind: Any, unit: str) -> None:
+    asked = quantity(kind)
+    for suggested in similar(unit, asked.base, asked.scales):
+        assert suggested == asked.base or factor(suggested, asked.base) is not None
 
 
 def test_the_refusal_of_a_bare_rate_in_full() -> None:

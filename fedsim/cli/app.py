@@ -188,7 +188,11 @@ Targets = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="replace a value: algorithm.censor=0.2"),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="replace a value: algorithm.censor=0.2; paths are relative to the current folder",
+    ),
 ]
 Out = Annotated[
     Path | None,

@@ -35,6 +35,7 @@ from fedsim.scenario.merging import (
     place,
     variants,
 )
+from fedsim.scenario.overridden_paths import with_paths_from_here
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.specs import FROM_DATA
@@ -181,7 +182,7 @@ def load(
         source: a YAML file, the name of an example that comes with fedsim, a mapping with the same
             content, or a `Scenario`.
         overrides: texts "key.path=value" with the value in YAML. They are applied to the scenario
-            as written, before its variants.
+            as written, before its variants. Relative paths in them start from the current folder.
         blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...
         graph: a graph of networkx, applied before overrides: edges have weight, rate (bit/s) and
             latency (s), nodes device, radio and battery; see `fedsim.scenario.from_graph`.
@@ -208,18 +209,23 @@ def load(
     if not faults:
         # Only now: a faulty scenario has no meaningful variants.
         faults += without_effect(tree, overrides, inherited)
+    title, folder, file = _place(source)
     valid: dict[str, Variant] = {}
     faults_by_variant: dict[str, list[Fault]] = {}
     # The scenario as written comes first, so that its faults are reported without a variant.
     for name in sorted(trees, key=lambda name: name != unchanged):
         scenario, faults_of_variant = _validate(trees[name], known_blocks)
+        if scenario is not None and overrides:
+            moved = with_paths_from_here(trees[name], scenario, folder)
+            if moved is not trees[name]:
+                trees[name] = moved
+                scenario, faults_of_variant = _validate(moved, known_blocks)
         faults_by_variant[name] = [fault for fault in faults_of_variant if fault not in faults]
         if scenario is not None:
             valid[name] = Variant(name, scenario, question, name == unchanged, trees[name])
     faults += join_faults(faults_by_variant, unchanged)
     plans = tuple(valid[name] for name in trees if name in valid)
     faults += _too_many(plans)
-    title, folder, file = _place(source)
     if not faults:
         plans, faults = count_fleets(plans, folder)
     if faults:

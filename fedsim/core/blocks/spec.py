@@ -221,3 +221,6 @@ else:
 
 AnyPath = Given[Path, Path | str]
 """A field that takes a path."""
+
+FILE_OR_ADDRESS = "a file or an address"
+"""The annotation of a text that is a path unless it has "://"."""

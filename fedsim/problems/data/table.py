@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from fedsim.core.blocks.choice import failure
 from fedsim.core.blocks.in_memory import Holding
-from fedsim.core.blocks.spec import AnyPath, Given, as_written
+from fedsim.core.blocks.spec import FILE_OR_ADDRESS, AnyPath, Given, as_written
 from fedsim.core.errors import DataError
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.preprocess import LEARNING, Transform, fit_transform
@@ -324,7 +324,7 @@ class Database(TableSource):
     source: ClassVar[str] = "SQLite, or SQLAlchemy"
 
     kind: Literal["sql"] = "sql"
-    address: str = Field(
+    address: Annotated[str, FILE_OR_ADDRESS] = Field(
         min_length=1,
         description="a file of SQLite, relative to the scenario file's folder, or an address of"
         " SQLAlchemy, such as postgresql://host/name",

@@ -100,5 +100,5 @@ def test_a_target_of_a_measure_takes_per_cent() -> None:
 
 @pytest.mark.parametrize("bound", [85, "130 %"])
 def test_a_target_above_1_is_refused_however_it_is_written(bound: object) -> None:
-    with pytest.raises(ScenarioError, match="a share, at most 1"):
+    with pytest.raises(ScenarioError, match=r"at most 1 \(100 %\)"):
         stopped_at(bound)

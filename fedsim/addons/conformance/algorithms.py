@@ -5,8 +5,9 @@
 
 The method runs on a few fast clients and a slow one, in worlds with one difficulty each. In each
 world it either runs to its end with a balanced ledger and a finite objective, or the scenario is
-refused before the run. A method also fails if it commits its model before the update, so that its
-first round ends with the initial model.
+refused before the run. A run that diverges breaks no promise, since its step may only be too large,
+but says little of the method. A method also fails if it commits its model before the update, so
+that its first round ends with the initial model.
 """
 
 import pickle
@@ -201,9 +202,9 @@ def check_algorithm(
         rounds: the number of rounds of every run.
 
     Returns:
-        One row per world: world, outcome (done, refused or failed), reason, rounds, trouble (the
-        number of log rows that show the difficulty; NaN if no row would), and the objective after
-        the first round and after the last.
+        One row per world: world, outcome (done, refused, diverged or failed), reason, rounds,
+        trouble (the number of log rows that show the difficulty; NaN if no row would), and the
+        objective after the first round and after the last.
 
     Raises:
         ScenarioError: the scenario is invalid even without difficulties.
@@ -216,9 +217,9 @@ def check_algorithm(
     base = easy_scenario(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
     try:
-        plain = run({**base, **_KEPT}, blocks=blocks, watch=ignore_progress, check=False)
+        plain = _run({**base, **_KEPT}, blocks)
         first = Builder(load(easy_scenario(scenario, 1), blocks=blocks)).check()[0]
-        early = _early_commit(first, plain)
+        early = "" if _has_diverged(plain) else _early_commit(first, plain)
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
@@ -236,15 +237,36 @@ def easy_scenario(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
     return {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
 
 
+def diverges(scenario: Blocks, blocks: Sequence[type[Spec]] = ()) -> bool:
+    """Return whether a method diverges without difficulties.
+
+    Args:
+        scenario: a problem and an algorithm, as for `check_algorithm`.
+        blocks: user-defined classes that it names.
+    """
+    try:
+        return _has_diverged(_run(easy_scenario(scenario), blocks))
+    except Exception:  # noqa: BLE001 - blocks are user-defined; `check_algorithm` reports the error
+        return False
+
+
+def _has_diverged(result: Result) -> bool:
+    return bool((result.summary["status"] == "diverged").any())
+
+
+def _run(scenario: Blocks, blocks: Sequence[type[Spec]]) -> Result:
+    """Run a scenario without warnings, whose content the table of checks has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TheoryWarning)
+        warnings.simplefilter("ignore", RunWarning)
+        return run(scenario, blocks=blocks, watch=ignore_progress, check=False)
+
+
 def _try(
     scenario: Blocks, event: str, blocks: Sequence[type[Spec]], method: type
 ) -> dict[str, Any]:
     try:
-        with warnings.catch_warnings():  # warnings on difficult worlds would not concern the caller
-            warnings.simplefilter("ignore", TheoryWarning)
-            warnings.simplefilter("ignore", RunWarning)
-            result = run(scenario, blocks=blocks, watch=ignore_progress, check=False)
-        return _row(result, event)
+        return _row(_run(scenario, blocks), event)
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}
@@ -294,10 +316,11 @@ def _normal(result: Result) -> Normal:
 
 def _row(result: Result, event: str) -> dict[str, Any]:
     (summary,) = result.summary.to_dict("records")
+    failure = "diverged" if _has_diverged(result) else "failed"
     ended = is_whole(summary["status"]) and isfinite(summary["objective"])
     objective = result.rounds.set_index("round")["objective"]
     return {
-        "outcome": "done" if ended else "failed",
+        "outcome": "done" if ended else failure,
         "reason": summary["reason"],
         "rounds": summary["rounds"],
         "trouble": int((result.events["event"] == event).sum()) if event else nan,

@@ -11,8 +11,8 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.results.record.parts import as_frame, read_table
 from fedsim.results.result import Result
 
-WRONG = frozenset({"broken", "failed"})
-"""Outcomes of failed checks."""
+WRONG = frozenset({"broken", "failed", "diverged"})
+"""Outcomes of failed checks. A test chooses the step size, so its runs must not diverge either."""
 
 EVENTS = ("compute", "send", "receive", "retransmit", "promotion", "tail", "forward")
 """Events that cost energy, each with a column of the client table."""

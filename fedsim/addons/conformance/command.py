@@ -12,6 +12,7 @@ from fedsim.cli.app import out as _out
 from fedsim.cli.app import theory as _theory
 
 _GOOD = ("kept", "done", "refused")
+_DIVERGED = "diverged"
 
 
 @app.command("conformance")
@@ -28,7 +29,8 @@ def conformance_command(
     """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
 
     Without FILE, blocks have their defaults, in small scenarios of fedsim's
-    own. The exit code is 1 if a check fails.
+    own. The exit code is 1 if a check fails. A run that diverges is only a failure
+    with FILE, which sets the step size.
     """
     from fedsim.addons.conformance.user_blocks import check_blocks
     from fedsim.core.errors import DataError
@@ -36,7 +38,8 @@ def conformance_command(
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
-    broken = False
+    broken, diverged, runs = False, 0, 0
+    accepted = _GOOD if file else (*_GOOD, _DIVERGED)
     with _errors(), _theory():
         if overrides and file is None:
             text = "got --set without a scenario; name the FILE that it changes after the plugin"
@@ -47,7 +50,14 @@ def conformance_command(
             heads = list(checks.columns[:3])
             rows = [[str(cell) for cell in row] for row in checks[heads].itertuples(index=False)]
             _out.print(listing(title, heads, rows))
-            broken = broken or not checks["outcome"].isin(_GOOD).all()
+            broken = broken or not checks["outcome"].isin(accepted).all()
+            if (checks["outcome"] == _DIVERGED).any():
+                diverged += int((checks["outcome"] == _DIVERGED).sum())
+                runs += len(checks)
+        if diverged:
+            text = f"{diverged} of {runs} runs diverged, so they check little; this breaks no"
+            given = "" if file else ", in a scenario FILE"
+            _err.print(f"{text} promise: the step may be too large. Try a smaller one{given}")
         if broken and file is None:
             text = f"defaults were checked; fedsim conformance {plugin} FILE checks the values"
             _err.print(f"{text} of a scenario")

@@ -7,7 +7,12 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from fedsim.addons.conformance.algorithms import check_algorithm, check_sending
+from fedsim.addons.conformance.algorithms import (
+    check_algorithm,
+    check_sending,
+    diverges,
+    easy_scenario,
+)
 from fedsim.addons.conformance.any_block import check_any
 from fedsim.addons.conformance.compressors import check_compressor
 from fedsim.addons.conformance.data import check_loss, check_source, check_split
@@ -23,14 +28,20 @@ from fedsim.physics.network_models import NetworkModel
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
 from fedsim.protocol.stop_rules import StopRule
-from fedsim.scenario import Plan, Scenario
+from fedsim.scenario import Plan, Scenario, load
+from fedsim.scenario.building import Builder
+from fedsim.scenario.building.smoothness import SmoothnessConstants
 from fedsim.wire import Compressor
 
 _PROBLEM = {
-    "loss": {"kind": "squared", "scale": "sum", "l2": 1.0},
-    "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+    "loss": {"kind": "squared", "scale": "mean", "l2": 0.01},
+    "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise", "unit-rows"]},
     "split": {"kind": "iid"},
 }
+"""Its smoothness constant is below 1, so that usual default step sizes do not diverge."""
+
+_STEP_SIZES = ("step_size", "learning_rate", "lr", "eta")
+_SAFE = "0.1/L"
 
 _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
     Compressor: check_compressor,
@@ -67,13 +78,23 @@ def check_blocks(
         named = [each for one in scenarios for each in specs_in(one) if type(each) is model]
         for block in dict.fromkeys(named) or [_by_default(model)]:
             within = next((one for one in scenarios if one.algorithm == block), None)
-            title = _title(block)
             if isinstance(block, Algorithm):
-                scenario = _scenario(block, within)
-                yield title, check_algorithm(scenario, blocks)
-                yield f"{title}: what it sends", check_sending(scenario, blocks)
+                yield from _check_method(block, within, blocks)
             else:
-                yield title, check_block(block, plan.folder if plan else Path())
+                yield _title(block), check_block(block, plan.folder if plan else Path())
+
+
+def _check_method(
+    method: Algorithm, within: Scenario | None, blocks: Sequence[type[Spec]]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the titles and the tables of a method; `within` is the scenario that names it."""
+    scenario, why = _scenario(method, within), ""
+    if within is None and diverges(scenario, blocks):
+        method, why = _with_safe_step(method)
+        scenario = _scenario(method, within)
+    title = _title(method)
+    yield f"{title}{why}", check_algorithm(scenario, blocks)
+    yield f"{title}: what it sends", check_sending(scenario, blocks)
 
 
 def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame:
@@ -104,9 +125,33 @@ def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:
     return {key: written[key] for key in ("problem", "algorithm", "participation")}
 
 
+def _with_safe_step(method: Algorithm) -> tuple[Algorithm, str]:
+    """Return a method with a small step in place of its default, and a clause that says so.
+
+    A method without a parameter for its step is returned as it is.
+    """
+    name = next((name for name in _STEP_SIZES if name in type(method).model_fields), None)
+    if name is None:
+        return method, ""
+    why = f", since {name}: {getattr(method, name)}, the default, diverges on this problem"
+    for step in (_SAFE, _safe_number()):
+        try:
+            return type(method).model_validate({**method.model_dump(), name: step}), why
+        except ValidationError:
+            continue  # the field accepts only numbers, or neither
+    return method, ""
+
+
+def _safe_number() -> float:
+    """Return 0.1/L of the small problem, to one digit."""
+    scenario = {"problem": _PROBLEM, "algorithm": {"kind": "fedavg", "step_size": _SAFE}}
+    (job,) = Builder(load(easy_scenario(scenario))).check()
+    return float(f"{SmoothnessConstants.of(job.problem, job.algorithm).step('L_max') / 10:.1g}")
+
+
 def _by_default(model: type[Spec]) -> Spec:
     """Return a block with its default parameters; a step size is 0.1/L."""
-    step = {"step_size": "0.1/L"} if "step_size" in model.model_fields else {}
+    step = {"step_size": _SAFE} if "step_size" in model.model_fields else {}
     for parameters in ({}, step):
         try:
             return model.model_validate(parameters)

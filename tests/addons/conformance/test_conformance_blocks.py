@@ -26,8 +26,9 @@ from fedsim.addons.conformance import (
 )
 from fedsim.addons.conformance.compressors import vectors
 from fedsim.addons.conformance.stops import ROUNDS, _answers, _run
-from fedsim.algorithms import GradientDescent
-from fedsim.algorithms.censored import Iterate
+from fedsim.addons.conformance.user_blocks import check_blocks
+from fedsim.algorithms import Algorithm, GradientDescent
+from fedsim.algorithms.censored import Innovation, Iterate
 from fedsim.core.blocks.catalogue import AnyRegistry
 from fedsim.core.blocks.nature import CONSTANT, Nature
 from fedsim.core.blocks.spec import Spec
@@ -765,3 +766,44 @@ def test_a_method_that_stays_at_an_optimum_has_not_failed() -> None:
     table = check_algorithm(written | {"problem": written["problem"] | heavy}).set_index("world")
     assert table["outcome"]["no trouble"] == "done"
     assert table["first"]["no trouble"] == pytest.approx(np.log(2))
+
+
+class LocalSteps(Algorithm):
+    """Sixty steps of gradient descent by each client: a step that is too large overflows."""
+
+    kind: Literal["local-steps"] = "local-steps"
+    source: ClassVar[str] = "this test"
+    lr: float = 1e6
+
+    async def serve(self, server: Server) -> None:
+        w = server.initial
+        while True:
+            w = w + server.aggregate(await server.exchange(Iterate(server.pack(w))), "delta") / 5
+            server.commit(w)
+
+    async def handle(self, client: Client[Any], message: Iterate) -> Innovation:
+        w = start = message.theta.values  # noqa: PD011 - a payload's
+        for _ in range(60):
+            w = w - self.lr * await client.compute(client.oracle.gradient(w))
+        return Innovation(client.pack(w - start))
+
+
+def test_a_default_step_that_diverges_is_replaced_by_a_safe_one_and_that_is_said() -> None:
+    (title, table), (what, _) = check_blocks([LocalSteps])
+    number = re.match(
+        r"LocalSteps \{kind: local-steps, lr: ([0-9.e-]+)\}, since lr: 1000000.0", title
+    )
+    assert number is not None
+    assert title.endswith(", the default, diverges on this problem")
+    assert what.endswith(f"lr: {number[1]}}}: what it sends")
+    assert set(table["outcome"]) == {"done", "refused"}
+
+
+def test_a_run_that_diverges_breaks_no_promise_but_a_test_refuses_it() -> None:
+    written = scenario("gd") | {"algorithm": {"kind": "local-steps"}}
+    table = check_algorithm(written, [LocalSteps]).set_index("world")
+    assert table["outcome"]["no trouble"] == "diverged"
+    assert table["reason"]["no trouble"].startswith("diverged in round 1")
+    assert "failed" not in set(table["outcome"])
+    with pytest.raises(AssertionError, match="diverged in round 1"):
+        assert_kept(table.reset_index())

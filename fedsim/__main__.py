@@ -8,22 +8,32 @@ import errno
 import gc
 import os
 import sys
+from pathlib import Path
 
 from fedsim.core.printing import print_in_any_encoding
 from fedsim.running import interrupts
+
+_UNREAD = 1
+"""The exit code of a command that succeeded, but whose output was not read to its end."""
 
 
 def main() -> None:
     """Run a command and end with its exit code."""
     last = interrupts.LastWord()
     interrupts.end_at_once()
+    _open_streams()
     print_in_any_encoding()
     gc.set_threshold(50_000, 50, 100)  # modules live to the end: scanning them would take 0.3 s
     try:
-        from fedsim.cli import app  # it takes a second
+        from fedsim.cli import app, out  # it takes a second
 
         interrupts.raise_once()
-        app()
+        try:
+            app()
+        except SystemExit as end:
+            if out.unread and not end.code:
+                sys.exit(_UNREAD)
+            raise
     except (interrupts.Interrupted, RuntimeError, ImportError, MemoryError, OSError) as error:
         interrupted = interrupts.behind(error)
         if interrupted is not None:
@@ -43,6 +53,13 @@ def main() -> None:
     finally:
         interrupts.ignore()
         gc.freeze()  # the process ends: looking through all modules once more would take 0.4 s
+
+
+def _open_streams() -> None:
+    """Let a command without standard output or error (`>&-`, a daemon) print to nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - to the end
 
 
 def _lacks_memory(error: BaseException) -> bool:

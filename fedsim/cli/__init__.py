@@ -2,8 +2,8 @@
 
 Exit codes:
 - 0: done.
-- 1: a run failed or lost all its clients (`fedsim.results.record.summary`), the disk is full, or
-  `diff` found differences.
+- 1: a run failed or lost all its clients (`fedsim.results.record.summary`), the disk is full,
+  `diff` found differences, or the reader of the output left before its end.
 - 2: nothing has begun: the scenario, a plugin or an option is invalid, or another process writes
   into the same folder.
 - 128 plus the signal's number after an interrupt: 130 for Ctrl-C, 143 for `kill`.
@@ -11,6 +11,6 @@ Exit codes:
 `fedsim.__main__` runs the commands.
 """
 
-from fedsim.cli.app import app
+from fedsim.cli.app import app, out
 
-__all__ = ["app"]
+__all__ = ["app", "out"]

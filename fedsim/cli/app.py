@@ -301,7 +301,20 @@ _UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
 
 class _PlainConsole(Console):
-    """A console without emoji codes, in which every character of a text is visible."""
+    """A console without emoji codes, in which every character of a text is visible.
+
+    If its reader has gone, as that of `fedsim run ... | head`, the command goes on without it.
+
+    Attributes:
+        unread: whether the reader has gone.
+    """
+
+    unread = False
+
+    def on_broken_pipe(self) -> None:
+        """Send what is printed from now on to nowhere; the command still writes its files."""
+        self.unread = self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Render a text with unprintable characters escaped."""

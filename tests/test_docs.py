@@ -265,6 +265,23 @@ def commands(body: str) -> None:
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
+def test_no_folder_of_runs_is_given_to_two_scenarios() -> None:
+    """Commands of README and of all pages can be run in turn: a folder belongs to one scenario."""
+    makers: dict[str, set[tuple[str, str]]] = {}
+    for page in (ROOT / "README.md", *PAGES):
+        for verb, source, options in re.findall(
+            r"^ *(?:\S.*&& )?fedsim (run|reprice|live) ([\w/.-]+)(.*)$",
+            _by_hand(page),
+            flags=re.MULTILINE,
+        ):
+            out = re.search(r"--out[= ](\S+)", options)
+            usual = {"run": source, "live": f"{source}-live", "reprice": f"{source}/repriced"}
+            folder = out[1] if out else f"runs/{usual[verb]}"
+            makers.setdefault(folder, set()).add((verb, Path(source).stem))
+    assert len(makers) > 20
+    assert {folder: each for folder, each in makers.items() if len(each) > 1} == {}
+
+
 def test_the_first_page_answers_twelve_questions() -> None:
     assert len(CARDS) == 12
     for question, card in CARDS.items():

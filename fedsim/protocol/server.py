@@ -369,6 +369,7 @@ class ServerProtocol:
     def disown(self, client: ClientId) -> None:
         """Drop the unused replies of a client; a closed exchange may reopen, to wait for others."""
         self.late = [reply for reply in self.late if reply.client != client]
+        self._cohort.discard(client)
         if self.exchange is not None:
             self.exchange.disown(client)
 

@@ -215,6 +215,11 @@ class LiveWorld(ObservedRun):
         """The time of the run, s."""
         return self._clock.now
 
+    @property
+    def unheard(self) -> int:
+        """The number of clients that were asked, and of which no reply has ever counted."""
+        return self._server.unheard
+
     def run(self) -> str:
         """Run to the end and return the reason why it ended.
 

@@ -47,11 +47,6 @@ class ObservedRun:
         return self._observer.abandoned
 
     @property
-    def unheard(self) -> int:
-        """The number of clients that were asked, and of which no reply has ever counted."""
-        return 0
-
-    @property
     def looks(self) -> list[str]:
         """The names of what the method has read beside its messages: "battery", "now"."""
         return sorted(self._looks)

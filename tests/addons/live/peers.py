@@ -169,6 +169,7 @@ class Lived:
         facts: those of the manifest.
         failures: what raw clients have raised.
         told: what a user at the server was told.
+        unheard: how many clients were asked, and of which no reply has counted.
     """
 
     status: str
@@ -178,6 +179,7 @@ class Lived:
     facts: Mapping[str, Any]
     failures: list[BaseException]
     told: list[str]
+    unheard: int
 
     def details(self, event: str) -> list[str]:
         """Return the details of all rows of an event."""
@@ -273,7 +275,7 @@ def live(
                     status, reason = status_of(type(error)), str(error)
             world.close(reason)
     events = pd.read_parquet(folder / "events.parquet")
-    return Lived(status, reason, events, refused, facts, failures, told)
+    return Lived(status, reason, events, refused, facts, failures, told, world.unheard)
 
 
 def _part(part: LivePart, _: RunOffer) -> LivePart:

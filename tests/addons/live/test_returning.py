@@ -122,6 +122,21 @@ def test_a_client_takes_its_place_again_by_the_rounds_rules(tmp_path: Path) -> N
     assert senders == [["client-0", "client-1"]] + 3 * [["client-0", "client-1", "client-2"]]
 
 
+def test_a_client_whose_replies_never_count_is_unheard(tmp_path: Path) -> None:
+    async def be_silent(client: RawClient) -> None:
+        await client.join()
+        beats = asyncio.create_task(client.beat())
+        await client.until_end()
+        beats.cancel()
+
+    quorum = {"kind": "full", "quorum": 0.6}
+    made = live(tmp_path, (LAST, be_silent), participation=quorum)
+    assert (made.status, made.failures) == ("done", [])
+    assert made.unheard == 1
+    heard = live(tmp_path / "all", good=(0, 1, LAST), participation={"kind": "full"})
+    assert (heard.status, heard.unheard) == ("done", 0)
+
+
 def test_rounds_go_on_without_it_meanwhile(tmp_path: Path) -> None:
     gate = Gate(rounds=2)
 

@@ -140,7 +140,7 @@ def participation_table(study: ReportedStudy, clients: pd.DataFrame) -> PageTabl
         cells = [number(float(means[name])) for name in COUNTS]
         rows.append([*words(study.labels[str(variant)], kind), *cells])
     heads = ("variant", "kind", *(_HEADS.get(name, name) for name in COUNTS))
-    return PageTable("What the clients of a kind did in a run, means over seeds", heads, rows)
+    return PageTable("Participation by kind of client, mean over seeds", heads, rows)
 
 
 def given_up(study: ReportedStudy) -> PageTable | None:
@@ -177,4 +177,6 @@ def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str, name: str)
     counts = own.groupby("client", sort=False, observed=True)[list(COUNTS)].sum()
     counts = counts.rename(columns=_HEADS) / study.seeds[variant]
     counts = counts.set_axis(display_names(counts.index, own))
-    return replace(made, table=client_table("What each client did, mean over seeds", counts, ""))
+    return replace(
+        made, table=client_table("Participation of each client, mean over seeds", counts, "")
+    )

@@ -52,14 +52,14 @@ def differences(study: ReportedStudy) -> PageTable | None:
 
 
 def parameters(study: ReportedStudy) -> PageTable:
-    """Return the parameters of the methods, as they were worked out for the problem."""
+    """Return the parameters of the methods, as they were resolved for the problem."""
     rows = [
         words(study.labels[variant], name, _figure(value))
         for variant, run in study.variants.items()
         for name, value in flat(run.summary.get("parameters", {}))
         if name
     ]
-    return PageTable("Parameters, worked out", ("variant", "parameter", "value"), rows)
+    return PageTable("Resolved parameters", ("variant", "parameter", "value"), rows)
 
 
 def concerns(study: ReportedStudy) -> PageTable | None:
@@ -83,7 +83,7 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
         words("all" if len(names) == len(study.labels) > 1 else ", ".join(names), *each)
         for each, names in found.items()
     ]
-    heads = ("variants", "network.model", "how true its times are")
+    heads = ("variants", "network.model", "error of its times")
     return PageTable("Errors of models", heads, rows) if rows else None
 
 
@@ -100,14 +100,14 @@ def _figure(value: object) -> str:
 # The audit: what the ledger checked, the books of each run, and what it was made with.
 
 CHECKS = (
-    "Bits sent are bits delivered, lost or in flight, counted by the network and in the log.",
-    "The joules of every client in its log are those that its radio and processor metered.",
-    "What the fleet drew at rest is what the log says of it.",
+    "Bits sent equal bits delivered, lost or in flight, as the network and the log count them.",
+    "The joules of every client in the log equal those that its radio and processor metered.",
+    "The energy that the fleet drew at rest equals that of the log.",
     (
-        "What every battery gave is what its client spent; what is left is what was there, and "
+        "Every battery delivered what its client spent; its last charge is the first one, plus "
         "what was charged, less what was drained."
     ),
-    "Time never runs back.",
+    "Time never runs backwards.",
 )
 """What the ledger compares at the end of every run, bits exactly and joules to 1e-9."""
 
@@ -147,8 +147,8 @@ def book_table(study: ReportedStudy) -> PageTable:
         )
     heads = ("variant", "seed", "audit", "sent", "received", "lost", "in flight")
     return PageTable(
-        "The books of every run, added up again from its log: bits as sent, received by every "
-        "listener, lost and in flight; joules of the log, and of the client table",
+        "Sums of every run's log: bits sent, received by every listener, lost and in flight; "
+        "joules of the log, and of the client table",
         (*heads, "joules, log", "joules, clients"),
         rows,
     )
@@ -197,7 +197,7 @@ def version_table(study: ReportedStudy) -> PageTable:
             if str(value) not in seen:
                 seen.append(str(value))
     rows = [words(name, ", ".join(values)) for name, values in facts.items()]
-    return PageTable("What the runs were made with", ("what", "version"), rows)
+    return PageTable("Versions", ("component", "version"), rows)
 
 
 Content = dict[str, Any]

@@ -266,7 +266,7 @@ def test_a_rate_that_is_read_from_a_file_is_called_a_trace(way: str, study: Repo
 
 
 def test_participation_is_that_of_the_client_tables(page: Page, study: ReportedStudy) -> None:
-    caption = "What the clients of a kind did in a run, means over seeds"
+    caption = "Participation by kind of client, mean over seeds"
     for head, column in (("replied", "transmissions"), ("silent", "silent"), ("lost", "lost")):
         groups = study.clients.groupby(["variant", "kind"], sort=False, observed=True)
         assert page.column(caption, head) == (groups[column].sum() / 3).tolist()
@@ -284,7 +284,7 @@ def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: Repor
     hashes = [run.manifest["events"]["sha256"] for run in study.runs]
     shown = [text.split("…") for text in page.words("How every run ended", "log, SHA-256")]
     assert shown == [[digest[:8], digest] for digest in hashes]
-    versions = dict(page.tables["What the runs were made with"][1:])
+    versions = dict(page.tables["Versions"][1:])
     assert versions["numpy"] == np.__version__
 
 
@@ -293,7 +293,7 @@ def test_the_errors_of_models_are_those_that_a_check_states(
 ) -> None:
     (names,) = page.words("Errors of models", "variants")  # what holds for all stands once
     (model,) = page.words("Errors of models", "network.model")
-    (text,) = page.words("Errors of models", "how true its times are")
+    (text,) = page.words("Errors of models", "error of its times")
     assert (names, model) == ("all", "fluid")
     for run in study.variants.values():
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])

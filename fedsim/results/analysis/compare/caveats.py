@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from math import comb
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from fedsim.core.atomic import write_whole
+from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import DataError
 from fedsim.core.files import read_file
 from fedsim.core.text import format_number
@@ -177,10 +179,18 @@ def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
             if (more := len(pairs_undecided) - _MOST_PAIRS) > 0:
                 yield f"likewise for {more} more pairs: see fedsim robust"
         elif cost in costs and (pairs := _close(costs, cost)):
-            named = _list([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
+            named = _pairs([(runs.labels[a], runs.labels[b]) for a, b in pairs])
             text = f"{named} differ by less than 10 % in {WORDS[cost]}"
             doubt = "the constants are less certain than that: see fedsim robust"
             yield f"{heading(target)}: {text}; {doubt}"
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the names of variants that differ little; pair by pair unless each two of them do."""
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    if len(pairs) == comb(len(names), 2) and len(names) <= _MOST_NAMES:
+        return join_names(names, "and")
+    return _list([f"{one} and {other}" for one, other in pairs])
 
 
 def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:

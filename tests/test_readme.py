@@ -66,7 +66,7 @@ def test_the_commands_that_follow_run_on_what_the_first_one_wrote() -> None:
         assert program == "fedsim"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
-    written = "nb-iot/study.json", "quickstart/report.html", "quickstart/explorer.html"
+    written = "quickstart-nb-iot/study.json", "quickstart/report.html", "quickstart/explorer.html"
     assert all(Path("runs", name).is_file() for name in written)
 
 

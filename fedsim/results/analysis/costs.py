@@ -1,6 +1,7 @@
 """The costs of reaching a target: from round tables to tables of costs with readable units."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan
 from operator import ge, le, lt
 from typing import Any, Literal
 
@@ -81,7 +82,7 @@ def last_round(rounds: pd.DataFrame) -> int:
 
 def cost_to_target(
     rounds: pd.DataFrame,
-    target: float,
+    target: float | None,
     measure: str = "gap",
     direction: Direction | None = None,
     *,
@@ -108,7 +109,7 @@ def cost_to_target(
 
     Raises:
         DataError: the table lacks the columns of runs, rounds or costs.
-        ValueError: no run has this column.
+        ValueError: no run has this column, or the target is no number.
 
     Example:
         >>> reached = cost_to_target(log.rounds, 2e4)
@@ -124,6 +125,9 @@ def cost_to_target(
     if measure not in rounds:
         columns = ", ".join(map(str, rounds.columns))
         raise ValueError(f"no round table has a column {measure!r}; there are {columns}")
+    # `target` of a summary is that of a gap: a run that stops at another measure has none.
+    if target is None or isnan(target):
+        raise ValueError(f"got the target {target} of {measure}; give the value to reach")
     totals = cumulative(rounds)
     reaches = _REACHED[direction or _direction(measure)]
     values = feasible_figure(totals, measure)

@@ -109,6 +109,13 @@ def test_a_figure_that_nobody_evaluated_is_named() -> None:
         cost_to_target(rounds(), 0.9, "acuracy")
 
 
+@pytest.mark.parametrize("target", [None, np.nan])
+def test_a_target_that_is_no_number_is_refused(target: float | None) -> None:
+    """A run that stops at an accuracy has no target of its gap in its summary."""
+    with pytest.raises(ValueError, match=f"got the target {target} of gap; give the value"):
+        cost_to_target(rounds(), target)
+
+
 def test_what_is_better_higher_is_what_measures_call_so() -> None:
     columns = {column for kind in MEASURES for column in kind.columns}
     assert columns >= HIGHER_IS_BETTER

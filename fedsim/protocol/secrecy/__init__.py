@@ -1,0 +1,1 @@
+"""Secure aggregation: the server learns the sum of its clients' vectors, and no single one."""

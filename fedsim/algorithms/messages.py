@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import ClassVar, Never, Protocol, Union, get_args, get_origin, get_type_hints
 
-from fedsim.core.ports import Beacon, Message
+from fedsim.core.ports import Beacon, Message, Silence
 
 
 class Speaker(Protocol):
@@ -63,6 +63,15 @@ def annotated_replies(method: type[Speaker]) -> tuple[type[Message], ...]:
         return ()
     kinds = set(_classes(hint)) - {Beacon}
     return () if Message in kinds else tuple(sorted(kinds, key=_name))
+
+
+def returns_silence(method: type[Speaker]) -> bool:
+    """Return whether `handle` may keep silent, by its annotations; True without any."""
+    try:
+        hint = get_type_hints(method.handle).get("return")
+    except (NameError, TypeError, AttributeError):
+        return True
+    return hint is None or Silence in (hint, *get_args(hint))
 
 
 def check(method: type[Speaker]) -> None:

@@ -232,6 +232,7 @@ _PLACES = {
     "participation": "participation: {}",
     "silence": "silence: {}",
     "aggregation": "aggregation: {}",
+    "secrecy": "secrecy: {}",
     "attack": "fleet: [{{attack: {}, ...}}]",
     "stop rule": "stop: {{{}}}",
     "availability": "fleet: [{{availability: {}, ...}}]",

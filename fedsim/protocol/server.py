@@ -84,6 +84,7 @@ class ServerProtocol:
         deadline: the time from the broadcast of an exchange to its deadline, s; infinite for none.
         round_timeout: the same for the timeout of a round, s; infinite for none.
         late: the replies to earlier exchanges that count in the next one.
+        silent: the clients whose beacon has arrived in the last exchange.
         watched: whether the policy sees replies; see `see_reply` and `close_watch`.
         asks_candidates: whether candidates first report in a separate exchange.
         estimator: the weights of replies in estimates over all clients.
@@ -121,6 +122,7 @@ class ServerProtocol:
         self._carried = 0  # the reports that an asynchronous server's buffer holds already
         self._left_out = False  # whether the draw for the next exchange has left out clients
         self.late: list[Reply] = []
+        self.silent: list[ClientId] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
         self.watched = selection.watch is not None
         self.asks_candidates = selection.asks_candidates
@@ -202,6 +204,7 @@ class ServerProtocol:
         # The goal of an asynchronous server is that of its buffer, which may hold replies of an
         # abandoned round.
         counted = goal, least, self._carried
+        self.silent = []
         self.exchange = opened = Exchange(self._exchanges, waiting, *counted, self._name)
         # If the algorithm itself names no client, without a draw, the empty exchange is in order:
         # the algorithm gets no replies. If a draw found no available client, we abandon the round.
@@ -281,6 +284,8 @@ class ServerProtocol:
             return self._overtaken(client, envelope)
         if envelope.message is not BEACON:
             exchange.replies.append(_REPLY((client, envelope.round, envelope.message)))
+        else:
+            self.silent.append(client)
         # Inlined from `Exchange`, since it runs for every client in every round.
         exchange.reported += 1
         waiting = exchange.waiting
@@ -414,6 +419,10 @@ class ServerProtocol:
         Replies that have arrived count as late. An asynchronous server keeps them in its buffer
         instead. It may then ask those clients again whose replies had not arrived.
         """
+        # A protocol of several exchanges abandons its round between two of them.
+        if self.exchange is None:
+            self.round += 1
+            return []
         ended = self._end()
         # The round number goes on, so that the number in a late reply tells which attempt it
         # answers.

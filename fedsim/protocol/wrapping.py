@@ -73,6 +73,11 @@ class Wrapper:
         """Whether clients of the method compute after their replies."""
         return bool(getattr(self.method, "computes_after_reply", False))
 
+    @property
+    def abandons(self) -> bool:
+        """Whether the server may abandon rounds by itself."""
+        return bool(getattr(self.method, "abandons", False))
+
     def afterwards(self, client: Client[Any]) -> Any:
         """Continue at a client after its reply, as the method does."""
         return cast("Any", self.method).afterwards(self.client(client))

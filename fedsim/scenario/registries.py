@@ -42,6 +42,7 @@ from fedsim.problems import (
 from fedsim.protocol.aggregation import AGGREGATIONS
 from fedsim.protocol.attacks import ATTACKS
 from fedsim.protocol.participation import PARTICIPATION
+from fedsim.protocol.secrecy import SECRECY
 from fedsim.protocol.silence import SILENCES
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.protocol.stopping import Stop
@@ -70,6 +71,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     SILENCES,
     AGGREGATIONS,
     ATTACKS,
+    SECRECY,
     STOPS,
     AVAILABILITY,
     CHARGING,

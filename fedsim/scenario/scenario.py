@@ -19,6 +19,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
+from fedsim.scenario.secret import unfit_secrecy
 from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
 from fedsim.wire import Identity
@@ -233,6 +234,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from check_peers(scenario)
     yield from unfit_aggregation(scenario)
     yield from unfit_attacks(scenario)
+    yield from unfit_secrecy(scenario)
     yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
@@ -260,7 +262,8 @@ def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield settings that drop late replies, if the method's server keeps a running sum."""
-    if not scenario.algorithm.late_replies_required:
+    # Under secrecy clients take back what was not counted.
+    if not scenario.algorithm.late_replies_required or scenario.secrecy is not None:
         return
     text = (
         f'got "drop", but the server of {scenario.algorithm.kind} keeps a running sum of what'

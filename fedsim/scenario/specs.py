@@ -54,6 +54,7 @@ from fedsim.problems import (
 from fedsim.protocol.aggregation import AnyAggregation, Mean
 from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
+from fedsim.protocol.secrecy import AnySecrecy
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.scenario.merging import STAR
@@ -428,6 +429,9 @@ class ScenarioKeys(Spec):
     aggregation: AnyAggregation = as_written(
         {"kind": "mean"}, "how the server combines the vectors of its clients"
     )
+    secrecy: AnySecrecy = as_written(
+        None, "secure aggregation: the server learns sums of its clients' vectors, no single one"
+    )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; if empty, ideal clients, as many as the split has"
     )
@@ -495,6 +499,8 @@ class ScenarioKeys(Spec):
             written.pop("tiers", None)
         if isinstance(self.aggregation, Mean):
             written.pop("aggregation", None)
+        if self.secrecy is None:
+            written.pop("secrecy", None)
         return written
 
     @property

@@ -107,6 +107,7 @@ class World(ObservedRun):
         policy = setup.participation
         # A round can end without a new model at a deadline, below a gateway, or as clients leave.
         limited = min(policy.round_timeout, policy.closes_after, setup.silence.closes_after) < inf
+        limited = limited or getattr(setup.algorithm, "abandons", False)
         self._observer = Observer(
             setup,
             book,

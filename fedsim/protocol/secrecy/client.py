@@ -1,12 +1,107 @@
-"""A client as a method sees it under secure aggregation: what it packs are integers."""
+"""A client under secure aggregation: as the method sees it, and what it answers."""
 
-from fedsim.core.ports import DENSE, Array, Payload, Structure
-from fedsim.protocol.secrecy.integers import Noise
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from fedsim.core.errors import Failed
+from fedsim.core.ports import (
+    DENSE,
+    SILENCE,
+    Array,
+    Client,
+    ClientId,
+    Message,
+    Noted,
+    Payload,
+    Silence,
+    Structure,
+    Work,
+)
+from fedsim.protocol.secrecy import costs
+from fedsim.protocol.secrecy.agreement import Agreement
+from fedsim.protocol.secrecy.integers import IntegerCode, Integers, Noise
+from fedsim.protocol.secrecy.messages import (
+    EncryptedShares,
+    Masked,
+    MaskedInput,
+    PublicKeys,
+    Rounded,
+    Secret,
+    Unmasking,
+)
+from fedsim.protocol.secrecy.scheme import Ciphertexts, Keys, Scheme, Secrets
 from fedsim.protocol.wrapping import View
 
 
+@dataclass(slots=True)
+class Pending:
+    """A message of a client that the server may not have counted.
+
+    Attributes:
+        run: the number of the exchange.
+        message: what the method has returned.
+    """
+
+    run: int
+    message: Message
+
+
+@dataclass(slots=True)
+class SecretMemory:
+    """A client's memory.
+
+    Attributes:
+        inner: the memory of its method.
+        scheme: the protocol of the open round.
+        secrets: its secrets in the round; None if they are only counted.
+        pending: its last message, until it learns whether the server has counted it.
+        rng: the stream of its secrets, once they are drawn.
+    """
+
+    inner: Any
+    scheme: Scheme | None = None
+    secrets: Secrets | None = None
+    pending: Pending | None = None
+    rng: np.random.Generator | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the server tells a client with the keys of its neighbours.
+
+    Attributes:
+        scheme: the protocol of the round.
+        keys: the public keys of all clients; empty if they are only counted.
+    """
+
+    scheme: Scheme
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What the server tells a client beside the method's message.
+
+    Attributes:
+        run: the number of the exchange.
+        counted: the last exchange in which it has counted a vector of the client; 0 for none.
+        left: how many neighbours have sent shares.
+    """
+
+    run: int
+    counted: int
+    left: int
+
+
 class SecretClient(View):
-    """A client whose vectors are rounded to integers, which the server only learns the sum of."""
+    """A client whose vectors are rounded to integers, of which the server only learns the sum."""
+
+    def __init__(self, client: Client[SecretMemory], known: Agreement) -> None:
+        super().__init__(client)
+        self.state = client.state.inner
+        self._known, self._scheme = known, client.state.scheme
 
     def pack(
         self,
@@ -15,10 +110,132 @@ class SecretClient(View):
         field: str = "",
         noise: Noise | None = None,
     ) -> Payload:
-        """Return a vector as integers; see `fedsim.core.ports.Client.pack`.
+        """Return a vector as integers; its `values` are the vector that the server adds up.
 
         Args:
-            vector, structure, field: see there.
+            vector: see `fedsim.core.ports.Client.pack`. It is clipped to a norm of `secrecy.clip`;
+                a number is not.
+            structure: see there.
+            field: see there.
             noise: draws integers that are added to those of the vector before they are masked.
+
+        Raises:
+            Failed: the vector is not finite, or a number is outside of the range of the integers.
         """
-        raise NotImplementedError
+        code, factor = self._code, self._known.factor(self._seen.id)
+        packed = self._seen.pack(vector, structure, field).values
+        if not packed.ndim and abs(packed) > code.clip:
+            name = f"the number {field}".strip()
+            text = f"secrecy: {self._known.method} sends {name}, {float(packed):g}, which is not"
+            raise Failed(f"{text} within secrecy.clip, {code.clip:g}; give a larger one")
+        integers = code.encode(packed, self._seen.rng, factor, noise)
+        values = code.decode(integers, factor)
+        values.flags.writeable = False
+        return Rounded(values, integers, integers.size * code.modulus_bits)
+
+    @property
+    def _code(self) -> IntegerCode:
+        if self._scheme is None:
+            raise Failed("secrecy: a vector is packed before the clients of the round are known")
+        return self._scheme.code
+
+    async def compute(self, work: Work, *args: Any, **keywords: Any) -> Array:
+        """See `fedsim.core.ports.Client.compute`; results are not rounded for sending."""
+        result: Array = await self._seen.compute(work._replace(sent=False), *args, **keywords)
+        return result
+
+
+def _nothing() -> Array:
+    return np.zeros(0)
+
+
+async def charge(client: Client[Any], operations: float) -> None:
+    """Charge work of the protocol at a client."""
+    if operations:
+        await client.compute(Work(_nothing, None, (), operations))
+
+
+async def send_keys(client: Client[SecretMemory], known: Agreement) -> Message:
+    """Begin a round: draw secrets, and send the public keys."""
+    memory, scheme = client.state, known.scheme
+    await charge(client, scheme.begin_work)
+    memory.scheme = memory.secrets = None
+    public = None
+    if known.block.values == "exact":
+        if memory.rng is None:
+            memory.rng = known.rng("secrecy", client.id)
+        memory.secrets = scheme.secrets(memory.rng)
+        public = memory.secrets.public
+    return PublicKeys(Secret(scheme.keys * costs.KEY, public))
+
+
+async def send_shares(client: Client[SecretMemory], start: Start, known: Agreement) -> Message:
+    """Send encrypted shares to all neighbours."""
+    memory, me, scheme = client.state, client.id, start.scheme
+    memory.scheme = scheme
+    degree = min(scheme.graph.degree, len(scheme.graph.clients) - 1)
+    await charge(client, scheme.share_work(degree, known.coordinates))
+    bits = scheme.bits(degree, known.coordinates)
+    sent: Ciphertexts | None = None
+    if memory.secrets is not None:
+        keys = {other: start.keys[other] for other in scheme.graph.of(me)}
+        sent = memory.secrets.share(me, keys, scheme, known.coordinates)
+    return EncryptedShares(Secret(bits.shares_up, sent), Secret(bits.framing_up))
+
+
+async def send_input(
+    client: Client[SecretMemory], message: Any, reply: Message | Silence, known: Agreement
+) -> Message | Silence:
+    """Send the vectors of a method's reply, masked."""
+    memory, told = client.state, cast("Forwarded", message.secrecy_framing.data)
+    scheme = cast("Scheme", memory.scheme)
+    if reply is SILENCE:
+        if known.block.silence == "reveal":
+            return SILENCE
+        size = known.coordinates
+        integers, kind, layout = np.zeros(size, np.int64), None, ()
+    else:
+        # Before the next wait: if it is cancelled, the method's memory has changed already.
+        memory.pending = Pending(told.run, reply)
+        kind, parts = type(reply), _rounded(reply, known)
+        layout = tuple((name, part.integers.shape) for name, part in parts.items())
+        flat = [part.integers.ravel() for part in parts.values()]
+        integers = np.concatenate([*flat, *_weight(known, client.id, scheme.code)])
+        if not known.block.agreed and len(integers) != known.coordinates:
+            text = f"lightsecagg has masks of {known.coordinates} coordinates, but {known.method}"
+            raise Failed(f"{text} sends {len(integers)}; use secagg")
+    await charge(client, scheme.mask_work(told.left, len(integers)))
+    if memory.secrets is not None:
+        integers = memory.secrets.mask(message.secrecy_shares.data, integers)
+    bits = len(integers) * scheme.code.modulus_bits
+    return MaskedInput(Masked(bits, integers, kind, layout))
+
+
+def _weight(known: Agreement, client: ClientId, code: IntegerCode) -> list[Integers]:
+    """Return the further coordinate with the client's factor, if there is one."""
+    if known.factors is None:
+        return []
+    return [np.array([round(known.factor(client) * code.largest)], np.int64)]
+
+
+def _rounded(reply: Message, known: Agreement) -> dict[str, Rounded]:
+    parts = {}
+    for name, payload in zip(reply.__dataclass_fields__, reply.payloads(), strict=True):
+        part = payload.sent if isinstance(payload, Noted) else payload
+        if not isinstance(part, Rounded):
+            text = f"secrecy: {known.method} sends `{name}` of its {reply.label} without packing it"
+            raise Failed(f"{text}, so that it cannot be added up; use `client.pack`")
+        parts[name] = part
+    return parts
+
+
+async def send_unmasking(
+    client: Client[SecretMemory], included: set[ClientId], known: Agreement
+) -> Message:
+    """Send what removes the masks of the sum over the included clients."""
+    memory, scheme = client.state, cast("Scheme", client.state.scheme)
+    left = scheme.left_of(client.id)
+    await charge(client, scheme.reveal_work(len(included), known.coordinates))
+    bits = scheme.bits(left, known.coordinates).unmasking
+    told = None if memory.secrets is None else memory.secrets.reveal(included)
+    return Unmasking(Secret(bits, told))

@@ -10,6 +10,8 @@ bits of headroom make R 2^h times larger.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -34,12 +36,14 @@ class IntegerCode:
         bits: b, the bits of a coordinate of one vector.
         clip: c, the largest L2 norm of a vector.
         headroom: h, the bits by which R is larger than the sum of the vectors needs.
+        prime: whether R is the next prime in place of the next power of two.
     """
 
     clients: int
     bits: int = 16
     clip: float = 1.0
     headroom: int = 0
+    prime: bool = False
 
     @property
     def largest(self) -> int:
@@ -58,11 +62,15 @@ class IntegerCode:
         >>> IntegerCode(1024).modulus_bits, IntegerCode(2**14).modulus_bits
         (26, 30)
         """
+        if self.prime:
+            return (self.modulus - 1).bit_length()
         return int(self.clients * (2**self.bits - 1)).bit_length() + self.headroom
 
     @property
     def modulus(self) -> int:
         """R."""
+        if self.prime:
+            return next_prime((self.clients * (2**self.bits - 1) + 1) * 2**self.headroom)
         return int(2**self.modulus_bits)
 
     @property
@@ -117,12 +125,24 @@ class IntegerCode:
         """Return the vector of integers, or of a sum of them."""
         return integers / (factor * self.scale)
 
-    def reduce(self, integers: Integers) -> NDArray[np.uint64]:
-        """Return integers modulo R."""
-        # Two's complement: the lowest bits of a negative number are those of its residue.
-        return integers.astype(np.uint64) & np.uint64(self.modulus - 1)
+    def reduce(self, integers: Integers) -> Integers:
+        """Return integers modulo R, from 0 to R - 1."""
+        return integers % self.modulus
 
-    def centre(self, residues: NDArray[np.uint64]) -> Integers:
-        """Return the integers in [-R/2, R/2) of residues."""
-        signed = residues.astype(np.int64)
-        return np.asarray(np.where(signed >= self.modulus // 2, signed - self.modulus, signed))
+    def centre(self, residues: Integers) -> Integers:
+        """Return the integers of residues, from -R/2 to below R/2."""
+        return np.asarray(
+            np.where(residues > (self.modulus - 1) // 2, residues - self.modulus, residues)
+        )
+
+
+@lru_cache
+def next_prime(number: int) -> int:
+    """Return the smallest prime that is at least a number.
+
+    >>> next_prime(1), next_prime(14), next_prime(17)
+    (2, 17, 17)
+    """
+    while number < 2 or any(number % divisor == 0 for divisor in range(2, isqrt(number) + 1)):
+        number += 1
+    return number

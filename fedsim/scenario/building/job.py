@@ -34,6 +34,7 @@ from fedsim.scenario.building.fit_messages import FittingMethod
 from fedsim.scenario.building.hops import BuiltTier, build_hops
 from fedsim.scenario.building.packing import packer
 from fedsim.scenario.building.personal import PersonalMethod
+from fedsim.scenario.building.secret import kept_in_secret, without_late
 from fedsim.scenario.building.smoothness import SmoothnessConstants
 from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
@@ -147,8 +148,8 @@ def assemble(
         hierarchy=deployment.hierarchy,
         hops=hops,
         network=played(scenario.network, deployment.medium),
-        silence=scenario.silence,
-        participation=policy,
+        silence=without_late(scenario, scenario.silence),
+        participation=without_late(scenario, policy),
         aggregation=scenario.aggregation,
         stop=scenario.stop,
         observe=Observe(every=every),
@@ -398,7 +399,8 @@ class Job:
         wire, seed = scenario.wire, self.seed
         initial, personal = self._initial, self._personal
         # If preprocessing is fitted by messages, they come before those of the method.
-        exchange, runs = problem.fit_exchange, personal or method
+        exchange = problem.fit_exchange
+        runs = kept_in_secret(self, personal or method)
         layers = problem.layers if self.local is None else self.local.layers
         observed = self._observe(personal)
         return Numerics(

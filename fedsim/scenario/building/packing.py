@@ -118,6 +118,10 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     policy, data = scenario.participation, scenario.problem.data
+    if scenario.secrecy is not None:
+        if carry == "bytes":
+            findings.add("secrecy.kind", "its messages are not encoded as bytes")
+        return ValueTransport(updates=any(link.error_feedback == "ef21" for link in links))
     more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)

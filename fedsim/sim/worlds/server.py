@@ -111,6 +111,7 @@ class RoundServer(Clocked):
         self._watched = protocol.watched
         self._over: asyncio.Future[None] | None = None  # the wait in progress, if any
         self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
+        self._opened = 0, 0.0  # the number of the last round, and when its first exchange began
         self._sent_before = 0  # replies and beacons of clients before the open exchange
 
     @property
@@ -184,6 +185,8 @@ class RoundServer(Clocked):
             # `opened` is the time after a possible wait for clients: an abandoned round lasts from
             # here.
             resolved, opened = resolve_pending(message, cohort.clients), self._calendar.now
+            if self._opened[0] != self._protocol.round:
+                self._opened = self._protocol.round, opened
             chosen: Cohort | None = cohort
             if cohort.drawn and self._protocol.asks_candidates:
                 chosen = await self._ask_candidates(resolved, cohort)
@@ -194,11 +197,43 @@ class RoundServer(Clocked):
                 await self._hold(resolved, chosen)
                 if not self._protocol.given_up:
                     return self._protocol.replies()
-            self._abandon(opened)
+            self._abandon(opened, self._protocol.progress)
             if cohort.gone:
                 return []
             # Clients may have received the message of the abandoned round.
             message = self._repeated(message) if again is None else again()
+
+    # -- doors for methods of several exchanges a round; see `fedsim.protocol.secrecy` --
+
+    @property
+    def silent(self) -> Sequence[ClientId]:
+        """The clients whose beacon has arrived in the last exchange."""
+        return self._protocol.silent
+
+    def leave_out(self, clients: Sequence[ClientId], why: str) -> None:
+        """Log that the open round goes on without some clients."""
+        self._write_cohort(Cohort((), skipped=[(client, why) for client in clients]))
+
+    def abandon(
+        self, why: str, message: Message | Mapping[ClientId, Message]
+    ) -> Message | Mapping[ClientId, Message]:
+        """Abandon the open round between two exchanges: the model stays.
+
+        Args:
+            why: the reason, for the log.
+            message: the message of the round.
+
+        Returns:
+            The message of the next round.
+        """
+        self._abandon(self._opened[1], why)
+        return self._repeated(message)
+
+    def repeated(
+        self, message: Message | Mapping[ClientId, Message]
+    ) -> Message | Mapping[ClientId, Message]:
+        """Return a message for a second transmission."""
+        return self._repeated(message)
 
     # -- exchanges ---------------------------------------------------------------------
 
@@ -305,12 +340,12 @@ class RoundServer(Clocked):
             (now + protocol.round_timeout, self._on_timeout),
         )
 
-    def _abandon(self, opened: float) -> None:
+    def _abandon(self, opened: float, why: str) -> None:
         """End a round with too few reports: the model stays."""
         # In this order: `abandon` drops the exchange, whose progress the row describes, and raises
         # the round number. `_stay` comes last, as it may end the run by an exception.
         now, number = self._calendar.now, self._protocol.round
-        word = self._log.word(self._protocol.progress)
+        word = self._log.word(why)
         self._log.append(now, now - opened, Event.ABANDONED, self.id, NO_PEER, number, detail=word)
         for reply, verdict in self._protocol.abandon():
             self._write_late(

@@ -62,6 +62,9 @@ class Compressor(Spec):
     law: ClassVar[str]
     """The class and constant of its bound, human-readable."""
 
+    own_support: ClassVar[bool] = False
+    """Whether a sender sends only some coordinates, and which ones depends on its vector."""
+
     kind: str
 
     @abstractmethod

@@ -24,6 +24,7 @@ class TopK(Sized):
         "Stich, Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018"
     )
     law: ClassVar[str] = "contractive, delta = k/d"
+    own_support: ClassVar[bool] = True
 
     kind: Literal["top-k"] = "top-k"
 
@@ -93,6 +94,7 @@ class HardThreshold(Compressor):
         "Minimization, NeurIPS 2021"
     )
     law: ClassVar[str] = "absolute, |C(v) - v|^2 <= d threshold^2"
+    own_support: ClassVar[bool] = True
 
     kind: Literal["threshold"] = "threshold"
     threshold: float = Field(gt=0, description="the least magnitude that is sent")

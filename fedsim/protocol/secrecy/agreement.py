@@ -1,0 +1,70 @@
+"""What server and clients of a secure aggregation know before the first round."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.core.ports import Array, ClientId
+from fedsim.protocol.secrecy.blocks import LightSecAgg, Secrecy, at_least
+from fedsim.protocol.secrecy.coded import Coded
+from fedsim.protocol.secrecy.integers import IntegerCode
+from fedsim.protocol.secrecy.pairwise import Pairwise
+from fedsim.protocol.secrecy.scheme import Graph, Scheme
+
+LEAST = 2
+"""The smallest number of vectors in a sum: one alone would be its own sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """What server and clients know before the first round.
+
+    Attributes:
+        block: the scenario's block.
+        method: the kind of the method, for messages.
+        coordinates: m, the coordinates of a client's vectors, for LightSecAgg and for masked zeros.
+        rng: returns the random stream of a purpose and an entity.
+        factors: the factor in (0, 1] by which each client multiplies its vectors, shape (M,); None
+            if all are 1.
+        may_be_silent: whether the method's clients may be silent.
+        headroom: see `IntegerCode`.
+    """
+
+    block: Secrecy
+    method: str
+    coordinates: int
+    rng: Callable[..., np.random.Generator]
+    factors: Array | None = None
+    may_be_silent: bool = False
+    headroom: int = 0
+
+    def factor(self, client: ClientId) -> float:
+        """Return the factor of a client's vectors."""
+        return 1.0 if self.factors is None else float(self.factors[client])
+
+    @property
+    def reveals_silence(self) -> bool:
+        """Whether the server sees which clients are silent."""
+        return self.may_be_silent and self.block.silence == "reveal"
+
+    @property
+    def scheme(self) -> type[Scheme]:
+        """The class of the protocol."""
+        return Pairwise if self.block.agreed else Coded
+
+    def scheme_among(self, clients: Sequence[ClientId], run: int) -> Scheme:
+        """Return the protocol of a round among the clients that have sent keys.
+
+        Args:
+            clients: ascending.
+            run: the number of the exchange.
+        """
+        block, count = self.block, len(clients)
+        degree = block.neighbours_among(count)
+        graph = Graph(clients, degree, lambda: self.rng("secrecy graph", run))
+        code = IntegerCode(count, block.bits, block.clip, self.headroom, prime=not block.agreed)
+        if isinstance(block, LightSecAgg):
+            return Coded(graph, code, *block.parts(count))
+        # Of each neighbourhood, to which its client belongs.
+        return Pairwise(graph, code, max(at_least(block.threshold, degree + 1), LEAST))

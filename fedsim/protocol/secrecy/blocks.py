@@ -1,0 +1,130 @@
+"""Secure aggregation as scenario blocks: which protocol, and how vectors become integers."""
+
+import re
+from collections.abc import Iterator
+from math import ceil
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
+
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Fraction, Share
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, Spec
+
+_RATIO = re.compile(r"\s*([0-9]{1,6})\s*/\s*([1-9][0-9]{0,5})\s*")
+
+
+def _ratio(value: object) -> object:
+    """Return a text such as "2/3" as a number; other values unchanged."""
+    match = _RATIO.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) / int(match[2]) if match else value
+
+
+def at_least(share: float, count: int) -> int:
+    """Return the least number that is at least a share of `count`.
+
+    >>> at_least(2 / 3, 9), at_least(0.67, 100), at_least(0.5, 5)
+    (6, 67, 3)
+    """
+    return ceil(share * count - 1e-9)  # rounding of the product must not ask for one more
+
+
+class Secrecy(Spec):
+    """Base class of protocols of secure aggregation: the server learns sums of vectors only."""
+
+    agreed: ClassVar[bool] = True
+    """Whether masks come from keys, and not from vectors that are sent before those of clients."""
+
+    kind: str
+    threshold: Annotated[Share, BeforeValidator(_ratio)] = Field(
+        default=2 / 3,
+        description="share of the clients that have sent keys without which a round is abandoned:"
+        ' as many have to answer in every interaction; a number, "67 %" or "2/3"',
+    )
+    bits: PositiveInt = Field(
+        default=16, ge=2, le=24, description="b, the bits of one coordinate of a client's vector"
+    )
+    clip: PositiveFloat = Field(
+        default=1.0, description="the largest L2 norm of a vector: a longer one is scaled down"
+    )
+    silence: Literal["reveal", "mask"] = Field(
+        default="reveal",
+        description="what a client sends that the method would let be silent. reveal: nothing, so"
+        " that the server sees it, and removes its masks; mask: a masked zero, which the server"
+        " cannot tell from a vector",
+    )
+    values: Literal["counted", "exact"] = Field(
+        default="counted",
+        description="counted: integers are added up, and keys, shares and masks are only charged;"
+        " exact: they are computed, by the extra `.[secrecy]`. Both give the same log",
+    )
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield why no live run can have it, and why its costs decide nothing else."""
+        text = f"got {self.kind}, whose messages have no encoding as bytes yet"
+        yield "kind", Nature(simulated=text)
+
+    def neighbours_among(self, clients: int) -> int:
+        """Return with how many others each of some clients shares keys and masks."""
+        return clients - 1
+
+
+class SecAgg(Secrecy):
+    """Pairwise masks between all clients, and shares of their keys for those that drop out."""
+
+    source: ClassVar[str] = (
+        "Bonawitz et al.: Practical Secure Aggregation for Privacy-Preserving Machine Learning, "
+        "CCS 2017"
+    )
+    kind: Literal["secagg"] = "secagg"
+
+
+class SecAggPlus(Secrecy):
+    """SecAgg on a random ring: each client has masks and shares with few neighbours."""
+
+    source: ClassVar[str] = (
+        "Bell et al.: Secure Single-Server Aggregation with (Poly)Logarithmic Overhead, CCS 2020"
+    )
+    kind: Literal["secagg+"] = "secagg+"
+    neighbours: PositiveInt = Field(
+        ge=2,
+        multiple_of=2,
+        description="the neighbours of each client, half of them on each side of the ring",
+    )
+
+    def neighbours_among(self, clients: int) -> int:
+        """Return `neighbours`, or all others if there are fewer."""
+        return min(self.neighbours, clients - 1)
+
+
+class LightSecAgg(Secrecy):
+    """Each client's mask, encoded in parts that are sent before its vector."""
+
+    agreed: ClassVar[bool] = False
+    source: ClassVar[str] = (
+        "So et al.: LightSecAgg: a Lightweight and Versatile Design for Secure Aggregation in "
+        "Federated Learning, MLSys 2022"
+    )
+    kind: Literal["lightsecagg"] = "lightsecagg"
+    colluding: Fraction = Field(
+        default=0.5, description="T/N, share of the clients that learn nothing together"
+    )
+
+    def parts(self, clients: int) -> tuple[int, int]:
+        """Return T and U: how many clients learn nothing, and how many recover the sum.
+
+        U is at least T + 1.
+        """
+        colluding = min(int(self.colluding * clients + 1e-9), clients - 1)
+        return colluding, max(at_least(self.threshold, clients), colluding + 1)
+
+
+SECRECY: Registry[Secrecy] = Registry(
+    "secrecy", (SecAgg, SecAggPlus, LightSecAgg), Secrecy, title="secrecy"
+)
+"""The kinds of secure aggregation."""
+
+AnySecrecy = Given[Annotated[Secrecy, OneOf(SECRECY)] | None, Secrecy | Block | None]
+"""A field that takes one of them, or none."""

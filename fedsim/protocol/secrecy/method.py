@@ -1,0 +1,72 @@
+"""The wrapper that runs a method under secure aggregation."""
+
+from typing import Any, cast
+
+from fedsim.core.ports import Array, Client, Message, Server, Silence
+from fedsim.protocol.secrecy import client as clients
+from fedsim.protocol.secrecy.agreement import Agreement
+from fedsim.protocol.secrecy.client import Forwarded, SecretClient, SecretMemory
+from fedsim.protocol.secrecy.messages import KeyRequest, MaskedInput, NeighbourKeys, UnmaskRequest
+from fedsim.protocol.secrecy.server import SecretServer
+from fedsim.protocol.wrapping import Wrapped, Wrapper
+
+
+class SecretMethod(Wrapper):
+    """Runs a method whose server only learns sums of its clients' vectors.
+
+    A client learns with the method's next message whether its last one was counted. If it was not,
+    because it came too late or the round was abandoned, the method takes it back as a lost one. So
+    sums of changes stay right.
+
+    Args:
+        method: the method.
+        known: what server and clients know before the first round.
+    """
+
+    def __init__(self, method: Wrapped, known: Agreement) -> None:
+        super().__init__(method)
+        self.known = known
+
+    @property
+    def abandons(self) -> bool:
+        """True: a round with too few answers is no step."""
+        return True
+
+    def server(self, server: Server) -> Server:
+        """Return the server, which has no single replies."""
+        return cast("Server", SecretServer(server, self.known))
+
+    def client(self, client: Client[SecretMemory]) -> Client[Any]:
+        """Return a client, whose vectors are rounded to integers."""
+        return cast("Client[Any]", SecretClient(client, self.known))
+
+    def memory(self, initial: Array) -> SecretMemory:
+        """Return a client's memory."""
+        return SecretMemory(self.method.memory(initial))
+
+    def undelivered(self, client: Client[SecretMemory], message: Any) -> None:
+        """Take back the method's message, if the lost one has its masked vectors."""
+        if isinstance(message, MaskedInput):
+            self._take_back(client)
+
+    def _take_back(self, client: Client[SecretMemory]) -> None:
+        pending, client.state.pending = client.state.pending, None
+        if pending is not None:
+            self.method.undelivered(self.client(client), pending.message)
+
+    async def handle(self, client: Client[SecretMemory], message: Any) -> Message | Silence:
+        """Answer a message of the protocol, or the method's with masked vectors."""
+        if isinstance(message, KeyRequest):
+            return await clients.send_keys(client, self.known)
+        if isinstance(message, NeighbourKeys):
+            return await clients.send_shares(client, cast("Any", message.keys).data, self.known)
+        if isinstance(message, UnmaskRequest):
+            included = cast("Any", message.framing).data
+            return await clients.send_unmasking(client, included, self.known)
+        told: Forwarded = message.secrecy_framing.data
+        pending = client.state.pending
+        if pending is not None and pending.run != told.counted:
+            self._take_back(client)
+        client.state.pending = None
+        reply = await super().handle(client, message)
+        return await clients.send_input(client, message, reply, self.known)

@@ -1,0 +1,76 @@
+"""Secure aggregation around a job's method."""
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from fedsim.algorithms import Algorithm
+from fedsim.algorithms.messages import annotated_replies, returns_silence
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Array
+from fedsim.core.streams import Streams
+from fedsim.protocol.participation import Sample
+from fedsim.protocol.secrecy import Agreement, SecretMethod
+from fedsim.protocol.wrapping import Wrapped
+from fedsim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedsim.scenario.building.job import Job
+
+_Policy = TypeVar("_Policy", bound=Spec)
+
+
+def kept_in_secret(job: "Job", method: Wrapped) -> Wrapped:
+    """Return a job's method under the scenario's secure aggregation; the same one without it.
+
+    Args:
+        job: the job.
+        method: its method, or a wrapper of it. It may have a number `headroom`, the bits that the
+            noise of its clients needs beyond the sum of their vectors.
+    """
+    block = job.scenario.secrecy
+    if block is None:
+        return method
+    factors = client_factors(job.algorithm, job.participation, job.problem.weights)
+    vectors = [len(one.__dataclass_fields__) for one in annotated_replies(type(job.algorithm))]
+    coordinates = job.sent_values * max(vectors, default=1) + (factors is not None)
+    known = Agreement(
+        block=block,
+        method=job.algorithm.kind,
+        coordinates=coordinates,
+        rng=Streams(job.seed),
+        factors=factors,
+        may_be_silent=returns_silence(type(job.algorithm)),
+        headroom=int(getattr(method, "headroom", 0)),
+    )
+    return SecretMethod(method, known)
+
+
+def client_factors(method: Algorithm, policy: Spec, weights: Array | None) -> Array | None:
+    """Return the factors by which clients multiply their vectors, shape (M,); None for all 1.
+
+    They are p_m over the largest p_m, where the method's server weighs replies by p_m. A client has
+    to know its factor before it sends, so it cannot depend on who else replies.
+
+    Args:
+        method: the method.
+        policy: the participation.
+        weights: p_m, shape (M,); None if all are equal.
+    """
+    if weights is None or method.weighs_losses or np.all(weights == weights[0]):
+        return None
+    if isinstance(policy, Sample) and method.combines in ("mean", "sum"):
+        # p_m/pi_m is the same for all if clients are drawn by size.
+        if policy.estimate == "plain" and method.combines == "mean":
+            return None
+        if policy.estimate == "unbiased" and policy.chances == "by-size":
+            return None
+    factors: Array = weights / weights.max()
+    return factors
+
+
+def without_late(scenario: Scenario, policy: _Policy) -> _Policy:
+    """Return a policy that drops late replies, under secrecy: nothing unmasks them."""
+    if scenario.secrecy is None or "late" not in type(policy).model_fields:
+        return policy
+    return policy.model_copy(update={"late": "drop"})

@@ -24,12 +24,12 @@ def unfit_secrecy(scenario: ScenarioKeys) -> Iterator[Conflict]:
         text = f"got {kind}, but the nodes of {method.kind} have no server; {_LEAVE}"
         yield "secrecy.kind", text, kind
         return
-    yield from _of_method(scenario, kind, method)
+    yield from _of_method(kind, method)
     yield from _of_server(scenario, kind)
-    yield from _of_vectors(scenario, kind, method)
+    yield from _of_vectors(scenario, kind)
 
 
-def _of_method(scenario: ScenarioKeys, kind: str, method: Algorithm) -> Iterator[Conflict]:
+def _of_method(kind: str, method: Algorithm) -> Iterator[Conflict]:
     """Yield methods whose servers need more than sums, or whose clients do not only reply."""
     for key, why in reasons(method, OF_SINGLE_REPLIES):
         text = f"{why}, and {kind} reveals sums only; take another method, or {_LEAVE}"
@@ -80,13 +80,13 @@ def _of_server(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
             yield f"{key}.late", text, "keep"
 
 
-def _of_vectors(scenario: ScenarioKeys, kind: str, method: Algorithm) -> Iterator[Conflict]:
+def _of_vectors(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
     """Yield clients' vectors that do not add up."""
     compressor = scenario.wire.up.compressor
     if compressor.own_support:
-        text = f"got {compressor.kind}, under which each client sends other coordinates: masks of {kind}"
         key, seen = "wire.up.compressor.kind", compressor.kind
-        yield key, f"{text} only cancel on common ones; use identity or qsgd", seen
+        text = f"got {seen}, under which each client sends other coordinates, and masks of {kind}"
+        yield key, f"{text} cancel on common ones only; use rand-k, or identity", seen
     if scenario.wire.up.error_feedback != "none":
         seen = scenario.wire.up.error_feedback
         text = f"got {seen}, but a client does not learn the error of a vector that was not counted"

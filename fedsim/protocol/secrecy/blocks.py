@@ -11,7 +11,7 @@ from fedsim.core.blocks.choice import OneOf
 from fedsim.core.blocks.nature import Nature
 from fedsim.core.blocks.quantities import Fraction, Share
 from fedsim.core.blocks.registry import Registry
-from fedsim.core.blocks.spec import Block, Given, Spec
+from fedsim.core.blocks.spec import Block, Given, Spec, as_written
 
 _RATIO = re.compile(r"\s*([0-9]{1,6})\s*/\s*([1-9][0-9]{0,5})\s*")
 
@@ -38,10 +38,10 @@ class Secrecy(Spec):
     """Whether masks come from keys, and not from vectors that are sent before those of clients."""
 
     kind: str
-    threshold: Annotated[Share, BeforeValidator(_ratio)] = Field(
-        default=2 / 3,
-        description="share of the clients that have sent keys without which a round is abandoned:"
-        ' as many have to answer in every interaction; a number, "67 %" or "2/3"',
+    threshold: Annotated[Share, BeforeValidator(_ratio)] = as_written(
+        2 / 3,
+        "share of the clients that have sent keys without which a round is abandoned: as many have"
+        ' to answer in every interaction; a number, "67 %" or "2/3"',
     )
     bits: PositiveInt = Field(
         default=16, ge=2, le=24, description="b, the bits of one coordinate of a client's vector"
@@ -108,9 +108,7 @@ class LightSecAgg(Secrecy):
         "Federated Learning, MLSys 2022"
     )
     kind: Literal["lightsecagg"] = "lightsecagg"
-    colluding: Fraction = Field(
-        default=0.5, description="T/N, share of the clients that learn nothing together"
-    )
+    colluding: Fraction = as_written(0.5, "T/N, share of the clients that learn nothing together")
 
     def parts(self, clients: int) -> tuple[int, int]:
         """Return T and U: how many clients learn nothing, and how many recover the sum.

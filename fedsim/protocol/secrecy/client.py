@@ -24,6 +24,7 @@ from fedsim.protocol.secrecy.agreement import Agreement
 from fedsim.protocol.secrecy.integers import IntegerCode, Integers, Noise
 from fedsim.protocol.secrecy.messages import (
     EncryptedShares,
+    Layout,
     Masked,
     MaskedInput,
     PublicKeys,
@@ -189,11 +190,17 @@ async def send_input(
     """Send the vectors of a method's reply, masked."""
     memory, told = client.state, cast("Forwarded", message.secrecy_framing.data)
     scheme = cast("Scheme", memory.scheme)
-    if reply is SILENCE:
+    if memory.secrets is not None:
+        memory.secrets.receive(message.secrecy_shares.data)
+    opened = scheme.open_work(told.left, known.coordinates)
+    kind: type[Message] | None = None
+    layout: Layout = ()
+    if not isinstance(reply, Message):
         if known.block.silence == "reveal":
+            await charge(client, opened)
             return SILENCE
         size = known.coordinates
-        integers, kind, layout = np.zeros(size, np.int64), None, ()
+        integers = np.zeros(size, np.int64)
     else:
         # Before the next wait: if it is cancelled, the method's memory has changed already.
         memory.pending = Pending(told.run, reply)
@@ -204,9 +211,9 @@ async def send_input(
         if not known.block.agreed and len(integers) != known.coordinates:
             text = f"lightsecagg has masks of {known.coordinates} coordinates, but {known.method}"
             raise Failed(f"{text} sends {len(integers)}; use secagg")
-    await charge(client, scheme.mask_work(told.left, len(integers)))
+    await charge(client, opened + scheme.mask_work(told.left, len(integers)))
     if memory.secrets is not None:
-        integers = memory.secrets.mask(message.secrecy_shares.data, integers)
+        integers = memory.secrets.mask(integers)
     bits = len(integers) * scheme.code.modulus_bits
     return MaskedInput(Masked(bits, integers, kind, layout))
 

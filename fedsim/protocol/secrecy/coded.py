@@ -63,11 +63,14 @@ class CodedSecrets(Secrets):
     def _common(self, other: ClientId) -> bytes:
         return masks.agree(self._key, self._keys[other][0], masks.ENCRYPTING)
 
-    def mask(self, received: Ciphertexts, integers: Integers) -> Integers:
-        """See `Secrets.mask`."""
+    def receive(self, received: Ciphertexts) -> None:
+        """See `Secrets.receive`."""
         for other, ciphertext in received.items():
             plain = masks.decrypt(self._common(other), ciphertext)
             self._held[other] = np.frombuffer(plain, "<u4").astype(np.int64)
+
+    def mask(self, integers: Integers) -> Integers:
+        """See `Secrets.mask`."""
         wanted = self._scheme.needed - self._scheme.colluding
         own = self._parts[:wanted].ravel()[: len(integers)]
         return self._scheme.code.reduce(integers + own)
@@ -126,10 +129,13 @@ class Coded(Scheme):
         combining = (degree + 1) * self.needed * self.part(coordinates) * _FIELD
         return drawn + combining + degree * self._encryption(coordinates)
 
+    def open_work(self, left: int, coordinates: int) -> float:
+        """Return: the decryption of all parts; keys are agreed already."""
+        return left * (self._encryption(coordinates) - costs.AGREEMENT)
+
     def mask_work(self, left: int, coordinates: int) -> float:
-        """Return: an addition, and the decryption of all parts."""
-        opened = self._encryption(coordinates) - costs.AGREEMENT  # keys are agreed already
-        return coordinates + left * opened
+        """Return: an addition."""
+        return float(coordinates)
 
     def reveal_work(self, included: int, coordinates: int) -> float:
         """Return: a sum of parts."""

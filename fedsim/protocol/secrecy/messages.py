@@ -7,7 +7,6 @@ what removes the masks. What encryption and lists of clients add is in payloads 
 """
 
 from dataclasses import dataclass, make_dataclass
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -153,14 +152,18 @@ class Unmasking(Message):
     shares: Payload
 
 
-@lru_cache
 def with_shares(kind: type[Message]) -> type[Any]:
     """Return the class of a method's message together with the encrypted shares for its receiver.
 
     It is a subclass with two more fields, and has the same label. So handlers, updates and
     repetitions treat it as the method's message.
     """
-    fields = [("secrecy_shares", Payload), ("secrecy_framing", Payload)]
-    made = make_dataclass(kind.__name__, fields, bases=(kind,), frozen=True, slots=True)
-    made.label = kind.label
-    return made
+    if kind not in _WITH_SHARES:
+        fields = [("secrecy_shares", Payload), ("secrecy_framing", Payload)]
+        made: Any = make_dataclass(kind.__name__, fields, bases=(kind,), frozen=True, slots=True)
+        made.label = kind.label
+        _WITH_SHARES[kind] = made
+    return _WITH_SHARES[kind]
+
+
+_WITH_SHARES: dict[type[Message], type[Any]] = {}

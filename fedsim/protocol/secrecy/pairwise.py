@@ -60,10 +60,9 @@ class PairwiseSecrets(Secrets):
         # 320 bits: the remainder is uniform up to 2^-65.
         return [int.from_bytes(draw, "little") % shamir.PRIME for draw in draws]
 
-    def mask(self, received: Ciphertexts, integers: Integers) -> Integers:
-        """See `Secrets.mask`."""
-        size, bits = len(integers), self._code.modulus_bits
-        masked = integers + masks.mask(masks.seed_key(self._seed), size, bits)
+    def receive(self, received: Ciphertexts) -> None:
+        """See `Secrets.receive`."""
+        self._left = list(received)
         for other, ciphertext in received.items():
             key = masks.agree(self._encrypting, self._keys[other][0], masks.ENCRYPTING)
             plain = masks.decrypt(key, ciphertext)
@@ -71,6 +70,12 @@ class PairwiseSecrets(Secrets):
                 int.from_bytes(part, "little") for part in (plain[:_SHARE], plain[_SHARE:])
             )
             self._held[other] = of_key, of_seed
+
+    def mask(self, integers: Integers) -> Integers:
+        """See `Secrets.mask`."""
+        size, bits = len(integers), self._code.modulus_bits
+        masked = integers + masks.mask(masks.seed_key(self._seed), size, bits)
+        for other in self._left:
             pair = masks.agree(self._masking, self._keys[other][1], masks.MASKING)
             added = masks.mask(pair, size, bits)
             masked = masked + (added if other > self._me else -added)
@@ -110,10 +115,14 @@ class Pairwise(Scheme):
         agreements = degree * (costs.AGREEMENT + 2 * _SHARE * costs.STREAM)
         return agreements + 2 * costs.sharing(degree + 1, self.needed)
 
+    def open_work(self, left: int, coordinates: int) -> float:
+        """Return: the decryption of two shares of each."""
+        return left * 2 * _SHARE * costs.STREAM
+
     def mask_work(self, left: int, coordinates: int) -> float:
         """Return: an agreement for each neighbour, a mask for each and its own."""
         mask = costs.expansion(coordinates, self.code.modulus_bits)
-        return left * (costs.AGREEMENT + 2 * _SHARE * costs.STREAM) + (left + 1) * mask
+        return left * costs.AGREEMENT + (left + 1) * mask
 
     def reveal_work(self, included: int, coordinates: int) -> float:
         """Return 0: the shares are there."""

@@ -81,13 +81,12 @@ class Secrets(ABC):
         """
 
     @abstractmethod
-    def mask(self, received: Ciphertexts, integers: Integers) -> Integers:
-        """Return integers plus masks modulo R, shape (m,).
+    def receive(self, received: Ciphertexts) -> None:
+        """Open the shares of its neighbours that are still there."""
 
-        Args:
-            received: the shares of its neighbours that are still there.
-            integers: those of its vectors, shape (m,).
-        """
+    @abstractmethod
+    def mask(self, integers: Integers) -> Integers:
+        """Return the integers of its vectors plus masks modulo R, shape (m,)."""
 
     @abstractmethod
     def reveal(self, included: set[ClientId]) -> Any:
@@ -134,6 +133,10 @@ class Scheme(ABC):
     @abstractmethod
     def share_work(self, degree: int, coordinates: int) -> float:
         """Return a client's operations for its shares."""
+
+    @abstractmethod
+    def open_work(self, left: int, coordinates: int) -> float:
+        """Return a client's operations for the shares of its neighbours."""
 
     @abstractmethod
     def mask_work(self, left: int, coordinates: int) -> float:

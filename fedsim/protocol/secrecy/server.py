@@ -249,9 +249,8 @@ class SecretServer(View):
         names = Secret(costs.NAME * degree)
         start = Start(scheme, {} if counted else keys)
         # One object for all: each reads the keys of its neighbours.
-        message: Requests = NeighbourKeys(Secret(size, start), names)
-        if not graph.complete:
-            message = dict.fromkeys(graph.clients, message)
+        one = NeighbourKeys(Secret(size, start), names)
+        message = one if graph.complete else dict.fromkeys(graph.clients, one)
         replies = await self._ask(message, graph.clients, EncryptedShares, LOST_SHARES)
         return {client: cast("Any", sent.shares).data for client, sent in replies.items()}
 

@@ -18,6 +18,7 @@ from fedsim.core.tables import listing
 from fedsim.core.text import format_number, quantity
 from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.problems.heterogeneity import label_test, size_sentence
+from fedsim.protocol.secrecy import SecretMethod
 from fedsim.results.record.manifest import EVALUATOR
 from fedsim.results.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
@@ -176,6 +177,10 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
         yield "counting", text
     if job.local is not None:
         yield "local", job.local.description
+    if isinstance(method := job.setup.algorithm, SecretMethod):
+        asked = job.participation.asked or job.clients
+        plain = Dense.of(np.zeros(job.sent_values), job.scenario.wire.values).bits
+        yield "secrecy", method.describe(asked, plain)
     rows, dimension = job.problem.rows.tolist(), job.problem.dimension
     yield from job.algorithm.work_notes(rows, dimension, job.sent_values)
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):

@@ -27,6 +27,26 @@ class SecretMethod(Wrapper):
         super().__init__(method)
         self.known = known
 
+    def describe(self, clients: int, plain: int) -> str:
+        """Return the bits of a client's messages in a round, with and without secrecy.
+
+        Args:
+            clients: the clients of a round.
+            plain: the bits of its vectors without secrecy.
+        """
+        known, run = self.known, 0
+        scheme = known.scheme_among(range(clients), run)
+        bits = scheme.bits(min(scheme.graph.degree, clients - 1), known.coordinates)
+        text = (
+            f"{known.block.kind} among {clients:,} clients: each sends {bits.up:,} bits in a round"
+            f" in place of {plain:,}, {bits.vector:,} of them its masked vector, and receives"
+            f" {bits.down:,} beside the model; encryption and lists of clients add"
+            f" {bits.framing_up:,} and {bits.framing_down:,}"
+        )
+        if known.factors is not None:
+            return f"{text}; each multiplies its vector by its weight, and sends that along"
+        return text
+
     @property
     def abandons(self) -> bool:
         """True: a round with too few answers is no step."""

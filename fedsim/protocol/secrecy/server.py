@@ -47,6 +47,10 @@ class Door(Server, Protocol):
         """The clients whose beacon has arrived in the last exchange."""
         ...
 
+    def count_cohort(self, counts: bool) -> None:  # noqa: FBT001
+        """Let the clients of the exchanges to come count as asked, or not."""
+        ...
+
     def leave_out(self, clients: Sequence[ClientId], why: str) -> None:
         """Log that the open round goes on without some clients."""
         ...
@@ -222,6 +226,7 @@ class SecretServer(View):
     ) -> dict[ClientId, "_M"]:
         """Return the answers of one interaction, by client; log those that are missing."""
         number = self._seen.round
+        self._seen.count_cohort(kind is PublicKeys)  # each client once
         replies = await self._seen.exchange(message, to=to, again=_lost)
         if self._seen.round != number and to is not None and not replies:
             # All have left for good, and the round was abandoned.

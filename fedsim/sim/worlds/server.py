@@ -111,6 +111,7 @@ class RoundServer(Clocked):
         self._watched = protocol.watched
         self._over: asyncio.Future[None] | None = None  # the wait in progress, if any
         self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
+        self._counts = True
         self._opened = 0, 0.0  # the number of the last round, and when its first exchange began
         self._sent_before = 0  # replies and beacons of clients before the open exchange
 
@@ -193,7 +194,8 @@ class RoundServer(Clocked):
                 # An empty message: the candidates have received the real one, and keep it.
                 resolved = CHOSEN
             if chosen is not None:
-                self._traffic.cohort += len(chosen.clients)
+                if self._counts:
+                    self._traffic.cohort += len(chosen.clients)
                 await self._hold(resolved, chosen)
                 if not self._protocol.given_up:
                     return self._protocol.replies()
@@ -209,6 +211,10 @@ class RoundServer(Clocked):
     def silent(self) -> Sequence[ClientId]:
         """The clients whose beacon has arrived in the last exchange."""
         return self._protocol.silent
+
+    def count_cohort(self, counts: bool) -> None:
+        """Let the clients of the exchanges to come count as asked, or not, for the round table."""
+        self._counts = counts
 
     def leave_out(self, clients: Sequence[ClientId], why: str) -> None:
         """Log that the open round goes on without some clients."""

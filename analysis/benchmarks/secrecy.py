@@ -1,0 +1,85 @@
+"""What does a round under secure aggregation cost to simulate, from 100 clients to 10,000?
+
+Whole runs through `fedsim.run` with three rounds of fedavg and a model of 1,000 numbers, for each
+protocol with `values: counted`, and with real cryptography at the sizes that are given. The table
+has the seconds of a round (processor time, the median of the later rounds), and what one client
+sends and receives in it.
+
+    python analysis/benchmarks/secrecy.py
+    python analysis/benchmarks/secrecy.py --exact 50 100
+"""
+
+import argparse
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import fedsim
+
+SIZES, FEATURES, ROUNDS = (100, 1_000, 10_000), 1_000, 3
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "secagg": {"secrecy": {"kind": "secagg"}},
+    "secagg+": {"secrecy": {"kind": "secagg+", "neighbours": 50}},
+    "lightsecagg": {"secrecy": {"kind": "lightsecagg", "threshold": 0.7}},
+}
+
+
+def round_of(protocol: dict[str, Any], clients: int, data: Path) -> tuple[float, float, float]:
+    """Return the seconds of a round, and the bits that a client sends and receives in it."""
+    moments = list[float]()
+    with tempfile.TemporaryDirectory() as folder:
+        study = fedsim.run(
+            {
+                "problem": {
+                    "loss": {"kind": "squared"},
+                    "data": {"kind": "npz", "path": str(data)},
+                    "split": {"kind": "contiguous"},
+                    "optimum": "unknown",
+                },
+                "fleet": [{"count": clients, "device": "phone-mid", "radio": "lte"}],
+                "algorithm": {"kind": "fedavg", "step_size": 0.001},
+                "observe": {"every": ROUNDS},
+                "stop": {"rounds": ROUNDS},
+                **protocol,
+            },
+            out=folder,
+            watch=lambda _: moments.append(time.process_time()),
+        )
+        rounds = pd.read_parquet(study.runs[0] / "rounds.parquet")
+    spans = [after - before for before, after in pairwise(moments)]
+    up, down = (float(rounds[f"bits_{way}"].iloc[-1]) for way in ("up", "down"))
+    return median(spans), up / clients, down / clients
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--exact", nargs="*", type=int, default=())
+    chosen = parser.parse_args()
+    cases = [(size, "counted") for size in chosen.sizes] + [(n, "exact") for n in chosen.exact]
+    heads = f"{'s a round':>10}{'kbit up':>12}{'down':>12}"
+    print(f"{'protocol':12}{'clients':>8}  {'values':8}{heads}")
+    for clients, values in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "data.npz"
+            rng = np.random.default_rng(1)
+            rows = rng.standard_normal((2 * clients, FEATURES))
+            np.savez(data, X=rows, y=rows.sum(axis=1))
+            for name, protocol in PROTOCOLS.items():
+                block = protocol.get("secrecy")
+                asked = {"secrecy": {**block, "values": values}} if block else {}
+                seconds, up, down = round_of(asked, clients, data)
+                figures = f"{seconds:10.2f}{up / 1e3:12.1f}{down / 1e3:12.1f}"
+                print(f"{name:12}{clients:8}  {values:8}{figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from fedsim.core.ports import Meaning
 from fedsim.protocol.participation import Informed
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
+from fedsim.wire import RandK
 
 _LEAVE = "leave out secrecy"
 
@@ -87,6 +88,9 @@ def _of_vectors(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
         key, seen = "wire.up.compressor.kind", compressor.kind
         text = f"got {seen}, under which each client sends other coordinates, and masks of {kind}"
         yield key, f"{text} cancel on common ones only; use rand-k, or identity", seen
+    if scenario.wire.up.by_layer and isinstance(compressor, RandK):
+        text = "got true, but the coordinates that all clients send are drawn for the whole vector"
+        yield "wire.up.by_layer", f"{text}; leave it out", True
     if scenario.wire.up.error_feedback != "none":
         seen = scenario.wire.up.error_feedback
         text = f"got {seen}, but a client does not learn the error of a vector that was not counted"

@@ -11,9 +11,16 @@ from fedsim.protocol.secrecy.coded import Coded
 from fedsim.protocol.secrecy.integers import IntegerCode
 from fedsim.protocol.secrecy.pairwise import Pairwise
 from fedsim.protocol.secrecy.scheme import Graph, Scheme
+from fedsim.wire.bitstream import Numbers
+from fedsim.wire.payloads import draw_indices
 
 LEAST = 2
 """The smallest number of vectors in a sum: one alone would be its own sum."""
+
+
+def all_coordinates(_: str, dimension: int) -> tuple[int, float]:
+    """Return that all coordinates of any field are sent, as they are."""
+    return dimension, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +34,8 @@ class Agreement:
         rng: returns the random stream of a purpose and an entity.
         factors: the factor in (0, 1] by which each client multiplies its vectors, shape (M,); None
             if all are 1.
+        sampled: returns, of a packed field and a dimension d, how many coordinates all clients send
+            of it, and the factor by which they are multiplied; d and 1 for all of them.
         may_be_silent: whether the method's clients may be silent.
         headroom: see `IntegerCode`.
     """
@@ -36,12 +45,27 @@ class Agreement:
     coordinates: int
     rng: Callable[..., np.random.Generator]
     factors: Array | None = None
+    sampled: Callable[[str, int], tuple[int, float]] = all_coordinates
     may_be_silent: bool = False
     headroom: int = 0
 
     def factor(self, client: ClientId) -> float:
         """Return the factor of a client's vectors."""
         return 1.0 if self.factors is None else float(self.factors[client])
+
+    def places(self, field: str, dimension: int, run: int) -> Numbers | None:
+        """Return the coordinates of a field that all clients send, ascending; None for all.
+
+        Args:
+            field: the name under which the vector is packed.
+            dimension: d.
+            run: the number of the exchange; the server's request has it, and it seeds the draw.
+        """
+        count, _ = self.sampled(field, dimension)
+        if count >= dimension:
+            return None
+        seed = int(self.rng("secrecy coordinates", field, run).integers(2**64, dtype=np.uint64))
+        return draw_indices(seed, count, dimension)
 
     @property
     def reveals_silence(self) -> bool:

@@ -27,6 +27,7 @@ from fedsim.protocol.secrecy.messages import (
     Layout,
     Masked,
     MaskedInput,
+    Part,
     PublicKeys,
     Rounded,
     Secret,
@@ -34,6 +35,7 @@ from fedsim.protocol.secrecy.messages import (
 )
 from fedsim.protocol.secrecy.scheme import Ciphertexts, Keys, Scheme, Secrets
 from fedsim.protocol.wrapping import View
+from fedsim.wire.bitstream import Numbers
 
 
 @dataclass(slots=True)
@@ -58,6 +60,7 @@ class SecretMemory:
         scheme: the protocol of the open round.
         secrets: its secrets in the round; None if they are only counted.
         pending: its last message, until it learns whether the server has counted it.
+        run: the number of the exchange whose message it answers.
         rng: the stream of its secrets, once they are drawn.
     """
 
@@ -65,6 +68,7 @@ class SecretMemory:
     scheme: Scheme | None = None
     secrets: Secrets | None = None
     pending: Pending | None = None
+    run: int = 0
     rng: np.random.Generator | None = None
 
 
@@ -102,7 +106,7 @@ class SecretClient(View):
     def __init__(self, client: Client[SecretMemory], known: Agreement) -> None:
         super().__init__(client)
         self.state = client.state.inner
-        self._known, self._scheme = known, client.state.scheme
+        self._known, self._scheme, self._run = known, client.state.scheme, client.state.run
 
     def pack(
         self,
@@ -112,6 +116,8 @@ class SecretClient(View):
         noise: Noise | None = None,
     ) -> Payload:
         """Return a vector as integers; its `values` are the vector that the server adds up.
+
+        Under rand-k all clients of a round send the same coordinates.
 
         Args:
             vector: see `fedsim.core.ports.Client.pack`. It is clipped to a norm of `secrecy.clip`;
@@ -129,10 +135,18 @@ class SecretClient(View):
             name = f"the number {field}".strip()
             text = f"secrecy: {self._known.method} sends {name}, {float(packed):g}, which is not"
             raise Failed(f"{text} within secrecy.clip, {code.clip:g}; give a larger one")
-        integers = code.encode(packed, self._seen.rng, factor, noise)
+        places, sent = None, packed
+        if packed.ndim:
+            places = self._known.places(field, packed.size, self._run)
+        if places is not None:
+            sent = packed[places] * self._known.sampled(field, packed.size)[1]
+        integers = code.encode(sent, self._seen.rng, factor, noise)
         values = code.decode(integers, factor)
+        if places is not None:
+            values = scattered(values, places, packed.shape)
         values.flags.writeable = False
-        return Rounded(values, integers, integers.size * code.modulus_bits)
+        bits = integers.size * code.modulus_bits
+        return Rounded(values, integers.ravel(), bits, field)
 
     @property
     def _code(self) -> IntegerCode:
@@ -144,6 +158,13 @@ class SecretClient(View):
         """See `fedsim.core.ports.Client.compute`; results are not rounded for sending."""
         result: Array = await self._seen.compute(work._replace(sent=False), *args, **keywords)
         return result
+
+
+def scattered(values: Array, places: Numbers, shape: tuple[int, ...]) -> Array:
+    """Return a vector that has values at some places, and is zero elsewhere."""
+    whole = np.zeros(shape)
+    whole[places] = values
+    return whole
 
 
 def _nothing() -> Array:
@@ -205,9 +226,12 @@ async def send_input(
         # Before the next wait: if it is cancelled, the method's memory has changed already.
         memory.pending = Pending(told.run, reply)
         kind, parts = type(reply), _rounded(reply, known)
-        layout = tuple((name, part.integers.shape) for name, part in parts.items())
-        flat = [part.integers.ravel() for part in parts.values()]
-        integers = np.concatenate([*flat, *_weight(known, client.id, scheme.code)])
+        layout = tuple(
+            Part(name, part.values.shape, part.integers.size, part.packed)
+            for name, part in parts.items()
+        )
+        vectors = [part.integers for part in parts.values()]
+        integers = np.concatenate([*vectors, *_weight(known, client.id, scheme.code)])
         if not known.block.agreed and len(integers) != known.coordinates:
             text = f"lightsecagg has masks of {known.coordinates} coordinates, but {known.method}"
             raise Failed(f"{text} sends {len(integers)}; use secagg")

@@ -7,7 +7,7 @@ what removes the masks. What encryption and lists of clients add is in payloads 
 """
 
 from dataclasses import dataclass, make_dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -36,8 +36,24 @@ class Secret:
         return _NOTHING
 
 
-Layout = tuple[tuple[str, tuple[int, ...]], ...]
-"""The fields of a message in their order, each with the shape of its vector."""
+class Part(NamedTuple):
+    """A vector in a message.
+
+    Attributes:
+        name: the field of the message.
+        shape: the shape of the vector.
+        size: the number of its coordinates that are sent.
+        packed: the name under which it was packed.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    size: int
+    packed: str
+
+
+Layout = tuple[Part, ...]
+"""The vectors of a message, in their order."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,13 +84,15 @@ class Rounded:
 
     Attributes:
         values: the vector that the server adds up.
-        integers: its integers, of the same shape.
+        integers: the integers of the coordinates that are sent, shape (size,).
         bits: their length in a masked message.
+        packed: the name under which it was packed.
     """
 
     values: Array
     integers: Integers
     bits: int
+    packed: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -87,6 +87,6 @@ class SecretMethod(Wrapper):
         pending = client.state.pending
         if pending is not None and pending.run != told.counted:
             self._take_back(client)
-        client.state.pending = None
+        client.state.pending, client.state.run = None, told.run
         reply = await super().handle(client, message)
         return await clients.send_input(client, message, reply, self.known)

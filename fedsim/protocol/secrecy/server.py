@@ -9,7 +9,7 @@ from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, ClientId, Message, Reply, Server
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import LEAST, Agreement
-from fedsim.protocol.secrecy.client import Forwarded, Start
+from fedsim.protocol.secrecy.client import Forwarded, Start, scattered
 from fedsim.protocol.secrecy.integers import Integers
 from fedsim.protocol.secrecy.messages import (
     EncryptedShares,
@@ -143,21 +143,27 @@ class SecretServer(View):
             count = 0 if held is None else len(held.clients)
             text = f"{len(replies)} replies, and there is only the sum of all {count}"
             raise self._refusal(f"adds up `{field}` of", text)
-        code = held.scheme.code
-        begin, found = 0, None
-        for name, shape in held.layout:
-            size = int(np.prod(shape, dtype=int))
-            if name == field:
-                found = held.total[begin : begin + size].reshape(shape)
-            begin += size
-        if found is None:
-            names = ", ".join(name for name, _ in held.layout)
-            raise Failed(f"{self._kind}: clients have sent {names}, and no {field}")
+        code, found = held.scheme.code, self._vector(held, field)
         factor, whole = self._common_factor(held.clients, weights, field)
         if self._known.factors is not None and not changes and abs(whole - 1.0) < _ROUNDING:
             # Self-normalised: by the sum of the factors that clients have sent.
             return np.asarray(found / code.scale * (code.largest / held.total[-1]))
         return np.asarray(found / code.scale * factor)
+
+    def _vector(self, held: _Sum, field: str) -> Array:
+        """Return the sum of a field in integers, of the shape of its vector."""
+        begin = 0
+        for part in held.layout:
+            if part.name == field:
+                found = held.total[begin : begin + part.size].astype(np.float64)
+                size = int(np.prod(part.shape, dtype=int))
+                if part.size == size:
+                    return found.reshape(part.shape)
+                places = cast("Any", self._known.places(part.packed, size, self._run))
+                return scattered(found, places, part.shape)
+            begin += part.size
+        names = ", ".join(part.name for part in held.layout)
+        raise Failed(f"{self._kind}: clients have sent {names}, and no {field}")
 
     def _common_factor(
         self, clients: list[ClientId], weights: Array | None, field: str
@@ -329,10 +335,14 @@ class SecretServer(View):
             kind = cast("type[Any]", inputs[client].kind or first.kind)
             fields = (
                 Sealed(
-                    int(np.prod(shape, dtype=int)) * scheme.code.modulus_bits,
-                    str(self._refusal(f"reads `{name}` of", "single replies, and has their sum")),
+                    part.size * scheme.code.modulus_bits,
+                    str(
+                        self._refusal(
+                            f"reads `{part.name}` of", "single replies, and has their sum"
+                        )
+                    ),
                 )
-                for name, shape in first.layout
+                for part in first.layout
             )
             replies.append(Reply(client, self._seen.round, kind(*fields)))
         return replies

@@ -34,7 +34,7 @@ from fedsim.scenario.building.fit_messages import FittingMethod
 from fedsim.scenario.building.hops import BuiltTier, build_hops
 from fedsim.scenario.building.packing import packer
 from fedsim.scenario.building.personal import PersonalMethod
-from fedsim.scenario.building.secret import kept_in_secret, without_late
+from fedsim.scenario.building.secret import kept_in_secret, uplink, without_late
 from fedsim.scenario.building.smoothness import SmoothnessConstants
 from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
@@ -416,7 +416,7 @@ class Job:
             tolerance=self._tolerance,
             packer_up=partial(
                 packer,
-                wire.up,
+                uplink(scenario),
                 wire.values,
                 seed,
                 meanings=method.up,

@@ -1,5 +1,6 @@
 """Secure aggregation around a job's method."""
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -7,12 +8,13 @@ import numpy as np
 from fedsim.algorithms import Algorithm
 from fedsim.algorithms.messages import annotated_replies, returns_silence
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.ports import Array
+from fedsim.core.ports import Array, Meaning
 from fedsim.core.streams import Streams
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.secrecy import Agreement, SecretMethod
 from fedsim.protocol.wrapping import Wrapped
-from fedsim.scenario import Scenario
+from fedsim.scenario import Compression, Scenario
+from fedsim.wire import Compressor, Identity, RandK
 
 if TYPE_CHECKING:
     from fedsim.scenario.building.job import Job
@@ -33,13 +35,16 @@ def kept_in_secret(job: "Job", method: Wrapped) -> Wrapped:
         return method
     factors = client_factors(job.algorithm, job.participation, job.problem.weights)
     vectors = [len(one.__dataclass_fields__) for one in annotated_replies(type(job.algorithm))]
-    coordinates = job.sent_values * max(vectors, default=1) + (factors is not None)
+    sampled = partial(sampled_coordinates, job.scenario.wire.up.compressor, job.algorithm)
+    sent, _ = sampled("", job.sent_values)
+    coordinates = sent * max(vectors, default=1) + (factors is not None)
     known = Agreement(
         block=block,
         method=job.algorithm.kind,
         coordinates=coordinates,
         rng=Streams(job.seed),
         factors=factors,
+        sampled=sampled,
         may_be_silent=returns_silence(type(job.algorithm)),
         headroom=int(getattr(method, "headroom", 0)),
     )
@@ -67,6 +72,33 @@ def client_factors(method: Algorithm, policy: Spec, weights: Array | None) -> Ar
             return None
     factors: Array = weights / weights.max()
     return factors
+
+
+def sampled_coordinates(
+    compressor: Compressor, method: Algorithm, field: str, dimension: int
+) -> tuple[int, float]:
+    """Return how many coordinates of a field all clients send, and the factor that they get.
+
+    Under rand-k it is d/k, which makes the vector unbiased; it is 1 if the method itself stores the
+    difference, and so needs a contraction (see `packer`).
+    """
+    meaning = method.up.get(field)
+    if not isinstance(compressor, RandK) or meaning is Meaning.EXACT:
+        return dimension, 1.0
+    count = compressor.size(dimension)
+    kept = meaning is Meaning.DIFFERENCE and "up" not in method.unbiased
+    return count, 1.0 if kept else dimension / count
+
+
+def uplink(scenario: Scenario) -> Compression:
+    """Return the compression of clients' vectors before they are rounded to integers.
+
+    Under secrecy rand-k has no part in it: its coordinates are drawn for all clients.
+    """
+    up = scenario.wire.up
+    if scenario.secrecy is None or not isinstance(up.compressor, RandK):
+        return up
+    return up.model_copy(update={"compressor": Identity()})
 
 
 def without_late(scenario: Scenario, policy: _Policy) -> _Policy:

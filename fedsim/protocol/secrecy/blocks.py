@@ -120,9 +120,9 @@ class LightSecAgg(Secrecy):
 
 
 SECRECY: Registry[Secrecy] = Registry(
-    "secrecy", (SecAgg, SecAggPlus, LightSecAgg), Secrecy, title="secrecy"
+    "secrecy", (SecAgg, SecAggPlus, LightSecAgg), plural="secrecy"
 )
-"""The kinds of secure aggregation."""
+"""The kinds of secure aggregation; a user cannot define one, as each has its own cryptography."""
 
 AnySecrecy = Given[Annotated[Secrecy, OneOf(SECRECY)] | None, Secrecy | Block | None]
 """A field that takes one of them, or none."""

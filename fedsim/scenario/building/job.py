@@ -400,7 +400,15 @@ class Job:
         initial, personal = self._initial, self._personal
         # If preprocessing is fitted by messages, they come before those of the method.
         exchange = problem.fit_exchange
-        runs = kept_in_secret(self, personal or method)
+        runs = kept_in_secret(
+            scenario,
+            personal or method,
+            method,
+            policy=self.participation,
+            weights=problem.weights,
+            sent_values=self.sent_values,
+            seed=seed,
+        )
         layers = problem.layers if self.local is None else self.local.layers
         observed = self._observe(personal)
         return Numerics(

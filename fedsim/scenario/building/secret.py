@@ -1,7 +1,7 @@
 """Secure aggregation around a job's method."""
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,42 +10,52 @@ from fedsim.algorithms.messages import annotated_replies, returns_silence
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, Meaning
 from fedsim.core.streams import Streams
-from fedsim.protocol.participation import Sample
+from fedsim.protocol.participation import Participation, Sample
 from fedsim.protocol.secrecy import Agreement, SecretMethod
 from fedsim.protocol.wrapping import Wrapped
 from fedsim.scenario import Compression, Scenario
 from fedsim.wire import Compressor, Identity, RandK
 
-if TYPE_CHECKING:
-    from fedsim.scenario.building.job import Job
-
 _Policy = TypeVar("_Policy", bound=Spec)
 
 
-def kept_in_secret(job: "Job", method: Wrapped) -> Wrapped:
-    """Return a job's method under the scenario's secure aggregation; the same one without it.
+def kept_in_secret(
+    scenario: Scenario,
+    method: Wrapped,
+    algorithm: Algorithm,
+    *,
+    policy: Participation,
+    weights: Array | None,
+    sent_values: int,
+    seed: int,
+) -> Wrapped:
+    """Return a method under the scenario's secure aggregation; the same one without it.
 
     Args:
-        job: the job.
-        method: its method, or a wrapper of it. It may have a number `headroom`, the bits that the
+        scenario: the scenario.
+        method: the method, or a wrapper of it. It may have a number `headroom`, the bits that the
             noise of its clients needs beyond the sum of their vectors.
+        algorithm: the method itself, configured.
+        policy: the participation.
+        weights: p_m, shape (M,).
+        sent_values: the number of values of the model that are sent.
+        seed: the seed of the run.
     """
-    block = job.scenario.secrecy
+    block = scenario.secrecy
     if block is None:
         return method
-    factors = client_factors(job.algorithm, job.participation, job.problem.weights)
-    vectors = [len(one.__dataclass_fields__) for one in annotated_replies(type(job.algorithm))]
-    sampled = partial(sampled_coordinates, job.scenario.wire.up.compressor, job.algorithm)
-    sent, _ = sampled("", job.sent_values)
-    coordinates = sent * max(vectors, default=1) + (factors is not None)
+    factors = client_factors(algorithm, policy, weights)
+    vectors = [len(one.__dataclass_fields__) for one in annotated_replies(type(algorithm))]
+    sampled = partial(sampled_coordinates, scenario.wire.up.compressor, algorithm)
+    sent, _ = sampled("", sent_values)
     known = Agreement(
         block=block,
-        method=job.algorithm.kind,
-        coordinates=coordinates,
-        rng=Streams(job.seed),
+        method=algorithm.kind,
+        coordinates=sent * max(vectors, default=1) + (factors is not None),
+        rng=Streams(seed),
         factors=factors,
         sampled=sampled,
-        may_be_silent=returns_silence(type(job.algorithm)),
+        may_be_silent=returns_silence(type(algorithm)),
         headroom=int(getattr(method, "headroom", 0)),
     )
     return SecretMethod(method, known)

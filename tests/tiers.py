@@ -38,6 +38,7 @@ LIBRARIES = {
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
     "pcap": ("dpkt",),
+    "secrecy": ("cryptography",),
     "crate": ("rocrate",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "flwr-datasets": ("flwr_datasets",),

@@ -100,6 +100,19 @@ class Forwarded:
     left: int
 
 
+@dataclass(frozen=True, slots=True)
+class Included:
+    """What the server tells clients to get a sum unmasked.
+
+    Attributes:
+        run: the number of the exchange.
+        clients: those whose vectors are in the sum.
+    """
+
+    run: int
+    clients: set[ClientId]
+
+
 class SecretClient(View):
     """A client whose vectors are rounded to integers, of which the server only learns the sum."""
 
@@ -205,14 +218,20 @@ async def send_shares(client: Client[SecretMemory], start: Start, known: Agreeme
     return EncryptedShares(Secret(bits.shares_up, sent), Secret(bits.framing_up))
 
 
+def open_shares(client: Client[SecretMemory], message: Any) -> None:
+    """Keep the shares that have come with the method's message."""
+    memory = client.state
+    memory.run = message.secrecy_framing.data.run
+    if memory.secrets is not None:
+        memory.secrets.receive(message.secrecy_shares.data)
+
+
 async def send_input(
     client: Client[SecretMemory], message: Any, reply: Message | Silence, known: Agreement
 ) -> Message | Silence:
     """Send the vectors of a method's reply, masked."""
     memory, told = client.state, cast("Forwarded", message.secrecy_framing.data)
     scheme = cast("Scheme", memory.scheme)
-    if memory.secrets is not None:
-        memory.secrets.receive(message.secrecy_shares.data)
     opened = scheme.open_work(told.left, known.coordinates)
     kind: type[Message] | None = None
     layout: Layout = ()
@@ -261,10 +280,13 @@ def _rounded(reply: Message, known: Agreement) -> dict[str, Rounded]:
 
 
 async def send_unmasking(
-    client: Client[SecretMemory], included: set[ClientId], known: Agreement
-) -> Message:
-    """Send what removes the masks of the sum over the included clients."""
+    client: Client[SecretMemory], asked: Included, known: Agreement
+) -> Message | Silence:
+    """Send what removes the masks of the sum; nothing, if the shares have not arrived."""
     memory, scheme = client.state, cast("Scheme", client.state.scheme)
+    included = asked.clients
+    if memory.run != asked.run:
+        return SILENCE
     left = scheme.left_of(client.id)
     await charge(client, scheme.reveal_work(len(included), known.coordinates))
     bits = scheme.bits(left, known.coordinates).unmasking

@@ -81,12 +81,13 @@ class SecretMethod(Wrapper):
         if isinstance(message, NeighbourKeys):
             return await clients.send_shares(client, cast("Any", message.keys).data, self.known)
         if isinstance(message, UnmaskRequest):
-            included = cast("Any", message.framing).data
-            return await clients.send_unmasking(client, included, self.known)
+            asked = cast("Any", message.framing).data
+            return await clients.send_unmasking(client, asked, self.known)
         told: Forwarded = message.secrecy_framing.data
         pending = client.state.pending
         if pending is not None and pending.run != told.counted:
             self._take_back(client)
-        client.state.pending, client.state.run = None, told.run
+        client.state.pending = None
+        clients.open_shares(client, message)
         reply = await super().handle(client, message)
         return await clients.send_input(client, message, reply, self.known)

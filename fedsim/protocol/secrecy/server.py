@@ -9,7 +9,7 @@ from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, ClientId, Message, Reply, Server
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import LEAST, Agreement
-from fedsim.protocol.secrecy.client import Forwarded, Start, scattered
+from fedsim.protocol.secrecy.client import Forwarded, Included, Start, scattered
 from fedsim.protocol.secrecy.integers import Integers
 from fedsim.protocol.secrecy.messages import (
     EncryptedShares,
@@ -303,7 +303,9 @@ class SecretServer(View):
         # Silent clients are asked if the others are too few, and then all that may be silent.
         choices = included, included | silent, scheme.shared
         to = sorted(next((c for c in choices if not scheme.short(scheme.shared, c)), scheme.shared))
-        request = UnmaskRequest(Secret(len(scheme.shared), included))
+        request = UnmaskRequest(
+            Secret(len(scheme.shared) + costs.NAME, Included(self._run, included))
+        )
         replies = await self._ask(request, to, Unmasking, LOST_UNMASKING)
         self._check(scheme, set(replies), "unmasking shares")
         coordinates = sizes.pop()

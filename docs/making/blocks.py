@@ -73,7 +73,7 @@ def _indented(line: str) -> bool:
 
 def slug(text: str) -> str:
     """Return a text as an anchor."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower().replace("+", " plus")).strip("-")
 
 
 def anchored(level: int, title: str, anchor: str) -> str:

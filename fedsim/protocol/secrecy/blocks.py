@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema
 
 from fedsim.core.blocks.choice import OneOf
 from fedsim.core.blocks.nature import Nature
@@ -20,6 +20,21 @@ def _ratio(value: object) -> object:
     """Return a text such as "2/3" as a number; other values unchanged."""
     match = _RATIO.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) / int(match[2]) if match else value
+
+
+_Part = Annotated[
+    Share,
+    BeforeValidator(_ratio),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^\s*[0-9.]+\s*(%|/\s*[1-9][0-9]{0,5})\s*$"},
+            ]
+        }
+    ),
+]
+"""A share, also written as a ratio."""
 
 
 def at_least(share: float, count: int) -> int:
@@ -38,12 +53,12 @@ class Secrecy(Spec):
     """Whether masks come from keys, and not from vectors that are sent before those of clients."""
 
     kind: str
-    threshold: Annotated[Share, BeforeValidator(_ratio)] = as_written(
+    threshold: _Part = as_written(
         2 / 3,
         "share of the clients that have sent keys without which a round is abandoned: as many have"
         ' to answer in every interaction; a number, "67 %" or "2/3"',
     )
-    bits: PositiveInt = Field(
+    bits: int = Field(
         default=16, ge=2, le=24, description="b, the bits of one coordinate of a client's vector"
     )
     clip: PositiveFloat = Field(
@@ -88,7 +103,7 @@ class SecAggPlus(Secrecy):
         "Bell et al.: Secure Single-Server Aggregation with (Poly)Logarithmic Overhead, CCS 2020"
     )
     kind: Literal["secagg+"] = "secagg+"
-    neighbours: PositiveInt = Field(
+    neighbours: int = Field(
         ge=2,
         multiple_of=2,
         description="the neighbours of each client, half of them on each side of the ring",

@@ -29,6 +29,7 @@ OTHERS: dict[str, Any] = {
     "precision": "float32",
     "evaluator": "compiled",
     "aggregation": {"kind": "median"},
+    "secrecy": {"kind": "secagg"},
 }
 """Something else for each block that training sees."""
 

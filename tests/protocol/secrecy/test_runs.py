@@ -24,7 +24,7 @@ FEDAVG: Mapping[str, Any] = {"kind": "fedavg", "step_size": 0.05, "local_steps":
 PHONE: Mapping[str, Any] = {"device": "phone-mid", "radio": "lte"}
 CLIP: float = 300.0
 
-LOSSY: Mapping[str, Any] = {
+LOSSY: dict[str, Any] = {
     "fleet": [
         {
             "count": 9,

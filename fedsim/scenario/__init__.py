@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         UniformParticipation,
         WeightedParticipation,
     )
+    from fedsim.protocol.secrecy import LightSecAgg, SecAgg, SecAggPlus
     from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
     from fedsim.protocol.stop_rules import (
         EmptyBatteries,
@@ -191,6 +192,7 @@ __all__ = [
     "Krum",
     "LaplacianMixing",
     "LevyWalk",
+    "LightSecAgg",
     "Listed",
     "LoRaRadio",
     "LognormalSlowdown",
@@ -231,6 +233,8 @@ __all__ = [
     "RoundLimit",
     "ScaleFree",
     "ScaledAttack",
+    "SecAgg",
+    "SecAggPlus",
     "Scenario",
     "ServerLink",
     "ShannonRadio",

@@ -74,8 +74,8 @@ class Masked:
 
     @property
     def values(self) -> Array:
-        """The integers, which tell nothing of the vector if they are masked."""
-        return np.zeros(0)
+        """No values: `SecretServer.aggregate` has those of the sum."""
+        return _NOTHING
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,17 +5,22 @@ from collections.abc import Iterator
 from fedsim.algorithms import PeerAlgorithm
 from fedsim.core.blocks.declared import reasons
 from fedsim.core.blocks.nature import OF_SINGLE_REPLIES
+from fedsim.problems import ProgramLoss
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
 
 
 def unfit_attacks(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield attacks that the nodes of a scenario cannot make."""
-    peers = isinstance(scenario.algorithm, PeerAlgorithm)
+    peers, problem = isinstance(scenario.algorithm, PeerAlgorithm), scenario.problem.loss
     for number, group in enumerate(scenario.fleet):
         attack = group.attack
         if attack is not None and peers and (attack.colludes or attack.silent or attack.unreadable):
             text = f"got {attack.kind}, which needs a server; take sign-flip, scaled or gaussian"
+            yield f"fleet.{number}.attack.kind", text, attack.kind
+        if attack is not None and attack.mislabels and isinstance(problem, ProgramLoss):
+            text = f"got {attack.kind}, but clients that train with their own programs hold labels"
+            text += " that fedsim does not see; take sign-flip, or flip them in the program"
             yield f"fleet.{number}.attack.kind", text, attack.kind
     for number, tier in enumerate(scenario.tiers):
         if tier.attack is not None:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, ClientId, Reply
-from fedsim.protocol.attacks import Attack
+from fedsim.protocol.attacks.base import Attack
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import field_payloads, weighted_sum
 

@@ -203,6 +203,11 @@ class RunnableWorld(Protocol):
         ...
 
     @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        ...
+
+    @property
     def looks(self) -> list[str]:
         """The ports that the method has read."""
         ...
@@ -484,6 +489,7 @@ def _summary(
         further = (
             *slow_devices(job.deployment, computing),
             *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"]),
+            *world.aggregation_notes,
             *job.run_notes(),
         )
         notes += [f"{key}: {text}" for key, text in further]

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from fedsim.protocol.aggregation import (
         Bulyan,
         CentredClipping,
+        ClippedGossip,
         CoordinateMedian,
         GeometricMedian,
         Krum,
@@ -148,6 +149,7 @@ __all__ = [
     "Bulyan",
     "CarbonAwareParticipation",
     "CentredClipping",
+    "ClippedGossip",
     "Complete",
     "Compression",
     "ConstantCharging",

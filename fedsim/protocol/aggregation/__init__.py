@@ -7,11 +7,13 @@ from fedsim.core.blocks.on_demand import Named, exports
 from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Block, Given
 from fedsim.protocol.aggregation.base import ADDS_UP, Aggregation, Aggregator, Mean
+from fedsim.protocol.aggregation.tally import Tally
 
 if TYPE_CHECKING:
     from fedsim.protocol.aggregation.robust import (
         Bulyan,
         CentredClipping,
+        ClippedGossip,
         CoordinateMedian,
         GeometricMedian,
         Krum,
@@ -37,6 +39,7 @@ AGGREGATIONS: Registry[Aggregation] = Registry(
             "bulyan": "Bulyan",
             "centred-clipping": "CentredClipping",
             "mda": "MinimumDiameter",
+            "clipped-gossip": "ClippedGossip",
         },
     ),
     Aggregation,
@@ -55,6 +58,7 @@ __all__ = [
     "AnyAggregation",
     "Bulyan",
     "CentredClipping",
+    "ClippedGossip",
     "CoordinateMedian",
     "GeometricMedian",
     "Krum",
@@ -62,5 +66,6 @@ __all__ = [
     "MinimumDiameter",
     "MultiKrum",
     "RobustRule",
+    "Tally",
     "TrimmedMean",
 ]

@@ -484,12 +484,13 @@ def _summary(
     all_replied = not world.abandoned and _all_replied(scenario, ledger, world.traffic)
     course = Course(start, objective, number, world.abandoned, left, all_replied)
     notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
+    if is_whole(status):
+        notes += [f"{key}: {text}" for key, text in world.aggregation_notes]
     if is_whole(status) and world.now > 0:
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
         further = (
             *slow_devices(job.deployment, computing),
             *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"]),
-            *world.aggregation_notes,
             *job.run_notes(),
         )
         notes += [f"{key}: {text}" for key, text in further]

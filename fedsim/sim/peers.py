@@ -120,7 +120,7 @@ class Peers:
         together = Tally()
         for node in self._nodes:
             together.add(node.aggregator.tally)
-        return list(together.notes("rounds of nodes"))
+        return list(together.notes("rounds of nodes", "kept the node's own vector"))
 
     def _begin_round(self, number: int) -> None:
         for node in self._nodes:

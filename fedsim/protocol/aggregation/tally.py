@@ -48,11 +48,14 @@ class Tally:
         self.closed += other.closed
         self.short = self.short or other.short
 
-    def notes(self, unit: str = "rounds") -> Iterator[tuple[str, str]]:
+    def notes(
+        self, unit: str = "rounds", skipped: str = "were abandoned"
+    ) -> Iterator[tuple[str, str]]:
         """Yield notes of the run, each with the key that it concerns.
 
         Args:
             unit: what was closed, in the plural.
+            skipped: what became of those with too few vectors, under the policy `skip`.
         """
 
         def often(name: str) -> str:
@@ -62,7 +65,7 @@ class Tally:
             text = f"{often('replaced')} {self.short}, and the median was taken instead"
             yield "aggregation.otherwise", text
         if number := self.totals["skipped"]:
-            yield "aggregation.otherwise", f"{number} {unit} were abandoned: {self.short}"
+            yield "aggregation.otherwise", f"{number} {unit} {skipped}: {self.short}"
         if self.rounds["dropped"]:
             text = f"{often('dropped')} vectors that are not finite were left out"
             yield "aggregation.kind", f"{text}, {self.totals['dropped']} in all"

@@ -87,6 +87,22 @@ class RobustRule(Aggregation):
             raise ValueError("byzantine: missing, and nnm needs it: the number of false replies")
         return self
 
+    def least(self) -> int:
+        """Return the smallest n for which enough vectors are left after the steps."""
+        fewest = self.least_chosen()
+        for _ in range(self.before.count("bucketing")):
+            fewest = self.bucket * (fewest - 1) + 1
+        return fewest
+
+    def least_chosen(self) -> int:
+        """Return the smallest number of vectors after the steps; by default 1."""
+        return 1
+
+    @property
+    def least_in_words(self) -> str:
+        """`least`, with its formula if no buckets change it."""
+        return str(self.least()) if "bucketing" in self.before else super().least_in_words
+
     @property
     def with_fewer(self) -> Literal["median", "skip", "end"]:
         """`otherwise`."""
@@ -130,7 +146,7 @@ class RobustRule(Aggregation):
         """Return the vector that stands for all, shape (d,).
 
         Args:
-            vectors: shape (n, d), n at least `least()` before the steps.
+            vectors: shape (n, d), n at least `least_chosen()`.
             last: what it has returned before; None at first.
         """
 
@@ -231,7 +247,7 @@ class Counted(RobustRule):
 
     byzantine: NonNegativeInt = Field(description="f, the largest number of false replies")
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 2f + 1: the true ones are in the majority."""
         return 2 * self.byzantine + 1
 
@@ -276,7 +292,7 @@ class Krum(Counted):
     kind: Literal["krum"] = "krum"
     condition: ClassVar[str] = "2f + 3"
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 2f + 3, the paper's condition."""
         return 2 * self.byzantine + 3
 
@@ -287,7 +303,7 @@ class Krum(Counted):
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the vector of the least score."""
         scores = krum_scores(squared_distances(vectors), self.byzantine)
-        chosen: Array = vectors[int(np.argmin(scores))]
+        chosen: Array = vectors[int(np.argmin(scores))].copy()
         return chosen
 
 
@@ -333,7 +349,7 @@ class Bulyan(Counted):
     kind: Literal["bulyan"] = "bulyan"
     condition: ClassVar[str] = "4f + 3"
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 4f + 3, the paper's condition."""
         return 4 * self.byzantine + 3
 
@@ -354,7 +370,10 @@ class Bulyan(Counted):
         chosen: list[int] = []
         for _ in range(len(vectors) - 2 * f):
             scores = krum_scores(squares[np.ix_(left, left)], f)
-            chosen.append(left.pop(int(np.argmin(scores))))
+            # Among few vectors, two that are nearest to each other have one score. Their values
+            # decide between them, so that the order of clients does not.
+            tied = np.flatnonzero(scores == scores.min()).tolist()
+            chosen.append(left.pop(min(tied, key=lambda place: vectors[left[place]].tolist())))
         some = vectors[sorted(chosen)]
         around = np.abs(some - np.median(some, axis=0))
         near = np.argsort(around, axis=0, kind="stable")[: len(some) - 2 * f]

@@ -10,6 +10,7 @@ the last five rounds, is 85 % or more; P is the share of seeds, with an interval
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -29,7 +30,7 @@ from fedsim.results.analysis.style import entitle
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/rules-and-attacks.yaml"
 FIGURE = ROOT / "analysis/figures/rules-and-attacks.png"
-RESULTS = Path(__file__).with_suffix(".csv")
+COSTS = Path(__file__).with_suffix(".csv")
 
 RULES = {
     "base": "mean",
@@ -119,6 +120,15 @@ def survival(runs: pd.DataFrame) -> pd.DataFrame:
     )[["accuracy", "p", "low", "high"]]
 
 
+def _grid(found: pd.Series, loss: float) -> pd.DataFrame:
+    """Return a figure of one loss: a row a rule, a column an attack."""
+    table = (
+        found.loc[loss].reset_index().pivot_table(found.name, "variant", "attack", observed=True)
+    )
+    grid: pd.DataFrame = table.reindex(index=list(RULES), columns=list(ATTACKS))
+    return grid
+
+
 def tables(runs: pd.DataFrame) -> list[Table]:
     """Return a table for each loss: rules by attacks."""
     found, made = survival(runs), []
@@ -139,7 +149,7 @@ def finding(runs: pd.DataFrame) -> str:
     found = survival(runs)["p"]
     parts = []
     for loss in LOSSES:
-        own = found.loc[loss].unstack("attack")[list(ATTACKS)].reindex(list(RULES))
+        own = _grid(found, loss)
         every = [RULES[rule] for rule in RULES if own.loc[rule].min() == 1]
         none = [
             f"{RULES[rule]} ({', '.join(ATTACKS[a][0] for a in ATTACKS if own.loc[rule, a] == 0)})"
@@ -168,8 +178,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     short = runs.groupby(["loss", "variant"])["replaced"].mean()
     figure, every = panels(len(LOSSES), len(LOSSES), 3.6, sharey=True)
     for axis, loss in zip(every, LOSSES, strict=True):
-        table = found.loc[loss].unstack("attack").reindex(index=list(RULES), columns=list(ATTACKS))
-        values = table.to_numpy()
+        values = _grid(found, loss).to_numpy()
         axis.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
         for (row, column), value in np.ndenumerate(values):
             colour = "black" if value > 0.6 else "white"
@@ -179,18 +188,16 @@ def draw(runs: pd.DataFrame) -> Figure:
                       fontsize=8)  # fmt: skip
         names = [name.partition(",")[0] for name, _ in ATTACKS.values()]
         axis.set_xticks(range(len(ATTACKS)), names, rotation=30, ha="right")
-        labels = []
-        for variant, rule in RULES.items():
-            lacks = short[loss, variant]
-            labels.append(f"{lacks:.0%}" if variant in COUNTED else "")
-            axis.text(len(ATTACKS) - 0.4, list(RULES).index(variant), labels[-1], va="center",
-                      fontsize=7)  # fmt: skip
+        for row, variant in enumerate(RULES):
+            if variant in COUNTED:
+                place = len(ATTACKS) - 0.4, row
+                axis.text(*place, f"{short[loss, variant]:.0%}", va="center", fontsize=7)
         axis.set_yticks(range(len(RULES)), list(RULES.values()))
         axis.set_xlabel(f"{loss:.0%} of messages lost")
         axis.grid(visible=False)
     entitle(
         figure,
-        f"Test accuracy in % after {runs.attrs.get('rounds', 30)} rounds, 4 of 20 phones false\n"
+        f"Test accuracy in % after 30 rounds, 4 of 20 phones false\n"
         f"median of {runs['seed'].nunique()} seeds, bold from {TARGET:.0%}; beside a row: rounds in"
         " which the rule had too few replies",
     )
@@ -204,12 +211,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="how many runs are made at a time")
     given = parser.parse_args()
     runs = attacked(given.out, jobs=given.jobs)
-    runs.round(4).to_csv(RESULTS, index=False, lineterminator="\n")
-    console = Console(width=160)
+    console = Console(width=None if sys.stdout.isatty() else 170)
     for each in tables(runs):
         console.print(each)
     print(finding(runs))
-    print(f"\n{save(draw(runs), FIGURE)}")
+    runs.to_csv(COSTS, index=False, float_format="%.6g", lineterminator="\n")
+    save(draw(runs), FIGURE)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tests.algorithms.test_gossip import (
 
 DENSE_GRAPH = {"kind": "random", "degree": 5}
 FALSE = NODES - 1
-ATTACKED = [
+ATTACKED: list[dict[str, Any]] = [
     {"count": NODES - 1},
     {"count": 1, "attack": {"kind": "sign-flip", "scale": 3}},
 ]
@@ -112,7 +112,8 @@ def test_too_few_neighbours(otherwise: str, tmp_path: Path) -> None:
         return
     short = "trimmed-mean had fewer than 2f + 1 = 3 vectors"
     if otherwise == "skip":  # each node goes on alone
-        note = f"aggregation.otherwise: {4 * NODES} rounds of nodes kept the node's own vector: {short}"
+        kept = f"{4 * NODES} rounds of nodes kept the node's own vector"
+        note = f"aggregation.otherwise: {kept}: {short}"
     else:
         assert result.rounds["replaced"].iloc[1:].tolist() == [NODES] * 4
         note = f"in {4 * NODES} of {4 * NODES} rounds of nodes {short}"

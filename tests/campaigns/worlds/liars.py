@@ -34,9 +34,8 @@ RULES: dict[str, Callable[[Dice], Block]] = {
         {"smoothing": dice.size(1e-3, 1), "steps": dice.whole(1, 5)}
     ),
     "centred-clipping": _steps,
-    **dict.fromkeys(
-        ("trimmed-mean", "krum", "multi-krum", "bulyan", "mda"), lambda dice: {"byzantine": 1}
-    ),
+    **dict.fromkeys(("trimmed-mean", "krum", "multi-krum", "mda"), lambda dice: {"byzantine": 1}),
+    "bulyan": lambda dice: {"byzantine": 0 if dice.careful else 1},
 }
 OF_PEERS: dict[str, Callable[[Dice], Block]] = {
     "clipped-gossip": lambda dice: {"radius": dice.size(0.01, 10)},
@@ -45,7 +44,7 @@ OF_PEERS: dict[str, Callable[[Dice], Block]] = {
 SINGLE = ("fedasync", "fedsgm-stale", "fedexprox", "lag-ps")
 """Methods whose server reads single replies, under some of their settings."""
 
-LEAST = {"trimmed-mean": 3, "mda": 3, "krum": 5, "multi-krum": 5, "bulyan": 7}
+LEAST = {"trimmed-mean": 3, "mda": 3, "krum": 5, "multi-krum": 5, "bulyan": 3}
 
 
 def _rule(dice: Dice, clients: int) -> Block:
@@ -57,8 +56,9 @@ def _rule(dice: Dice, clients: int) -> Block:
     if dice.chance(0.4):
         roomy = 2 * LEAST.get(kind, 1) <= clients or not dice.careful
         steps = dice.some(["nnm", "bucketing"] if roomy else ["nnm"], 2)
-        block |= {"before": steps, "byzantine": 1, **dice.options({"bucket": 2})}
-    return block | dice.options({"byzantine": 1}, 0.2) | _otherwise(dice)
+        block |= {"before": steps, **dice.options({"bucket": 2})}
+        block.setdefault("byzantine", 1)
+    return {**dice.options({"byzantine": 1}, 0.2), **block, **_otherwise(dice)}
 
 
 def _otherwise(dice: Dice) -> Block:
@@ -77,6 +77,7 @@ def liars(dice: Dice, blocks: Block, clients: int) -> None:
     false, ruled = dice.chance(0.15), dice.chance(0.15)
     method = ALGORITHMS.own[blocks["algorithm"]["kind"]]
     among_peers = issubclass(method, PeerAlgorithm)
+    by_rule = issubclass(method, PeerAlgorithm) and method.mixes_by_rule
     if false and blocks.get("fleet"):
         kinds = ALONE if dice.careful and among_peers else {**ALONE, **OF_SERVERS}
         kind = dice.one(list(kinds))
@@ -84,7 +85,7 @@ def liars(dice: Dice, blocks: Block, clients: int) -> None:
     if not ruled:
         return
     if among_peers:
-        if method.mixes_by_rule or not dice.careful:
+        if by_rule or not dice.careful:
             blocks["aggregation"] = _rule_of_peers(dice)
         return
     asked = blocks["participation"].get("count", clients)

@@ -326,21 +326,20 @@ class _FalseAgain:
         self.calls = 0
 
     def expected(self, vector: Array) -> Array:
-        attack = self.attack
+        attack, sent = self.attack, vector
         match attack.kind:
             case "sign-flip":
-                return vector * -attack.scale
+                sent = vector * -attack.scale
             case "scaled":
-                return vector * attack.factor
+                sent = vector * attack.factor
             case "nan":
-                return vector * np.nan
+                sent = vector * np.nan
             case "gaussian":
-                drawn: Array = self.rng.normal(attack.mean, attack.deviation, vector.shape)
-                return drawn
+                sent = self.rng.normal(attack.mean, attack.deviation, vector.shape)
             case "replay":
                 self.before.append(vector.copy())
-                return self.before[max(len(self.before) - 1 - attack.rounds, 0)]
-        return vector
+                sent = self.before[max(len(self.before) - 1 - attack.rounds, 0)]
+        return sent
 
 
 class _Witness:

@@ -36,7 +36,7 @@ RULES = {
     "base": "mean",
     "median": "median",
     "trimmed-mean": "trimmed mean",
-    "nnm": "trimmed mean, NNM before",
+    "nnm": "NNM and trimmed mean",
     "geometric-median": "geometric median",
     "centred-clipping": "centred clipping",
     "krum": "Krum",
@@ -151,14 +151,16 @@ def finding(runs: pd.DataFrame) -> str:
     for loss in LOSSES:
         own = _grid(found, loss)
         every = [RULES[rule] for rule in RULES if own.loc[rule].min() == 1]
-        none = [
-            f"{RULES[rule]} ({', '.join(ATTACKS[a][0] for a in ATTACKS if own.loc[rule, a] == 0)})"
+        others = [
+            f"{RULES[rule]} ({', '.join(f'{_short(a)} {own.loc[rule, a]:.2f}' for a in lost)})"
             for rule in RULES
-            if own.loc[rule].min() == 0
+            if (lost := [attack for attack in ATTACKS if own.loc[rule, attack] < 1])
         ]
-        text = f"With {loss:.0%} of messages lost, all attacks are survived in all seeds by"
-        text = f"{text} {', '.join(every) or 'no rule'}"
-        parts.append(f"{text}; never survived: {'; '.join(none) or 'none'}.")
+        kept = f"these rules survive all attacks: {', '.join(every) or 'none'}"
+        if len(others) < 2:
+            kept = f"all rules{' but one' if others else ''} survive all attacks"
+        text = f"With {loss:.0%} of messages lost {kept}"
+        parts.append(f"{text}; P is lower for {'; '.join(others)}." if others else f"{text}.")
     short = runs[runs["variant"].isin(COUNTED)].groupby(["variant", "loss"])["replaced"].mean()
     lossy = [
         f"{RULES[rule]} in {', '.join(f'{short[rule, loss]:.0%}' for loss in LOSSES)}"
@@ -170,6 +172,10 @@ def finding(runs: pd.DataFrame) -> str:
         f" {'; '.join(lossy)} of the rounds."
     )
     return fill(" ".join(parts), 88)
+
+
+def _short(attack: str) -> str:
+    return ATTACKS[attack][0].partition(",")[0]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
@@ -186,7 +192,7 @@ def draw(runs: pd.DataFrame) -> Figure:
             text = f"{100 * value:.0f}"
             axis.text(column, row, text, ha="center", va="center", color=colour, weight=weight,
                       fontsize=8)  # fmt: skip
-        names = [name.partition(",")[0] for name, _ in ATTACKS.values()]
+        names = [_short(attack) for attack in ATTACKS]
         axis.set_xticks(range(len(ATTACKS)), names, rotation=30, ha="right")
         for row, variant in enumerate(RULES):
             if variant in COUNTED:
@@ -211,7 +217,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="how many runs are made at a time")
     given = parser.parse_args()
     runs = attacked(given.out, jobs=given.jobs)
-    console = Console(width=None if sys.stdout.isatty() else 170)
+    console = Console(width=None if sys.stdout.isatty() else 190)
     for each in tables(runs):
         console.print(each)
     print(finding(runs))

@@ -129,6 +129,11 @@ def _grid(found: pd.Series, loss: float) -> pd.DataFrame:
     return grid
 
 
+def _rows(found: pd.Series, loss: float) -> list[tuple[str, list[float]]]:
+    """Return each rule with a figure for each attack."""
+    return list(zip(RULES, _grid(found, loss).to_numpy(float).tolist(), strict=True))
+
+
 def tables(runs: pd.DataFrame) -> list[Table]:
     """Return a table for each loss: rules by attacks."""
     found, made = survival(runs), []
@@ -149,13 +154,13 @@ def finding(runs: pd.DataFrame) -> str:
     found = survival(runs)["p"]
     parts = []
     for loss in LOSSES:
-        own = _grid(found, loss)
-        every = [RULES[rule] for rule in RULES if own.loc[rule].min() == 1]
-        others = [
-            f"{RULES[rule]} ({', '.join(f'{_short(a)} {own.loc[rule, a]:.2f}' for a in lost)})"
-            for rule in RULES
-            if (lost := [attack for attack in ATTACKS if own.loc[rule, attack] < 1])
-        ]
+        own = {rule: dict(zip(ATTACKS, row, strict=True)) for rule, row in _rows(found, loss)}
+        every = [RULES[rule] for rule, chances in own.items() if min(chances.values()) == 1]
+        others = []
+        for rule, chances in own.items():
+            lost = [f"{_short(attack)} {p:.2f}" for attack, p in chances.items() if p < 1]
+            if lost:
+                others.append(f"{RULES[rule]} ({', '.join(lost)})")
         kept = f"these rules survive all attacks: {', '.join(every) or 'none'}"
         if len(others) < 2:
             kept = f"all rules{' but one' if others else ''} survive all attacks"

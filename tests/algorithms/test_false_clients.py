@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.core.blocks.declared import reasons
+from fedsim.core.blocks.nature import OF_SIMULATION
 from fedsim.core.errors import ScenarioError
 from fedsim.core.ports import Array
 from fedsim.protocol.attacks import ATTACKS, largest_shift
@@ -198,3 +200,14 @@ def test_every_attack_runs_with_every_kind_of_server(kind: str, method: str) -> 
     )
     result = fedsim.run(scenario)
     assert np.isfinite(result.rounds["objective"]).all()
+
+
+def test_a_live_run_refuses_what_live_clients_cannot_do() -> None:
+    """What a false client does alone, but for numbers that are not finite, a live one does, too."""
+    needed = {"scaled": {"factor": -3.0}}
+    refused = {
+        kind
+        for kind, attack in ATTACKS.own.items()
+        if any(reasons(attack(**needed.get(kind, {})), OF_SIMULATION))
+    }
+    assert refused == {"nan", "unreadable", "silent", "alie", "ipm", "mimic"}

@@ -1,11 +1,12 @@
 """Attacks of false clients that know no other client."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from fedsim.core.blocks.nature import Nature
 from fedsim.core.ports import Array
 from fedsim.protocol.attacks.base import Attack
 
@@ -72,6 +73,11 @@ class NotFiniteAttack(Attack):
     """A vector of NaN, which ends a run under `mean`."""
 
     kind: Literal["nan"] = "nan"
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that a live server ends the run instead, under every rule."""
+        text = f"got {self.kind}, and a live run ends with a message whose numbers are not finite"
+        yield "kind", Nature(simulated=text)
 
     def distort(self, vector: Array, earlier: Sequence[Array], rng: np.random.Generator) -> Array:
         """Return NaN at every coordinate."""

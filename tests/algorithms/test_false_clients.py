@@ -204,7 +204,7 @@ def test_every_attack_runs_with_every_kind_of_server(kind: str, method: str) -> 
 
 def test_a_live_run_refuses_what_live_clients_cannot_do() -> None:
     """What a false client does alone, but for numbers that are not finite, a live one does, too."""
-    needed = {"scaled": {"factor": -3.0}}
+    needed: dict[str, Any] = {"scaled": {"factor": -3.0}}
     refused = {
         kind
         for kind, attack in ATTACKS.own.items()

@@ -9,7 +9,9 @@ example of each.
 """
 
 from fedsim.addons.conformance import (
+    check_aggregation,
     check_algorithm,
+    check_attack,
     check_block,
     check_compressor,
     check_device,
@@ -32,7 +34,9 @@ __all__ = [
     "LinkRecord",
     "assert_kept",
     "assert_ledger_balanced",
+    "check_aggregation",
     "check_algorithm",
+    "check_attack",
     "check_block",
     "check_compressor",
     "check_device",

@@ -67,6 +67,7 @@ TESTED = {
     "studies/language_model": "test_studies",
     "studies/mnist_in_20_lines": "test_studies",
     "studies/networks_on_mnist": "test_studies",
+    "studies/rules_and_attacks": "test_studies",
     "studies/selection": "test_studies",
     "studies/who_dies_first": "test_studies",
     "reality/mrg": "test_reality",

@@ -115,11 +115,13 @@ CHOSEN = """\
 import sys, fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.problems import SPLITS
+from fedsim.protocol.aggregation import AGGREGATIONS
+from fedsim.protocol.attacks import ATTACKS
 from fedsim.wire import COMPRESSORS
 
 fedsim.run("censoring", overrides=["stop={rounds: 2}"])
 loaded = {*sys.modules}
-for registry in (ALGORITHMS, SPLITS, COMPRESSORS):
+for registry in (ALGORITHMS, SPLITS, AGGREGATIONS, ATTACKS, COMPRESSORS):
     print(*{model.__module__ for model in registry} & loaded)
 """
 
@@ -131,5 +133,6 @@ def test_a_run_loads_the_blocks_that_it_names() -> None:
     assert done.stdout.split() == [
         "fedsim.algorithms.censored",
         "fedsim.problems.splits.by_size",
+        "fedsim.protocol.aggregation.base",
         "fedsim.wire.compressors.dense",
     ]

@@ -38,6 +38,7 @@ bits = study("honest-bits")
 networks = study("networks-on-mnist")
 language = study("language-model")
 selection = study("selection")
+rules = study("rules-and-attacks")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,6 +62,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     phones: fedsim.Result,
     continents: fedsim.Result,
     chosen: pd.DataFrame,
+    lied: pd.DataFrame,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -75,6 +77,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "learned": phones,
         "trained": continents,
         "asked": chosen,
+        "attacked": lied,
         "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
@@ -436,6 +439,36 @@ def test_a_policy_is_compared_with_a_uniform_sample_seed_by_seed() -> None:
     assert found.loc["base", "p"] == 0.5
     assert found.loc["age", "p"] == 0.0  # it never gets there
     assert (found["low"] <= found["p"]).all()
+
+
+# -- rules and attacks -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lied() -> pd.DataFrame:
+    """Return every rule under every attack after a few rounds."""
+    return pd.DataFrame(rules.attacked(overrides=["seeds=1", "stop.rounds=3"]))
+
+
+def test_every_rule_meets_every_attack_and_losses_shrink_rounds(lied: pd.DataFrame) -> None:
+    assert len(lied) == len(rules.RULES) * len(rules.ATTACKS) * len(rules.LOSSES)
+    assert set(lied["variant"]) == set(rules.RULES)
+    assert (lied[lied["loss"] == 0]["replaced"] == 0).all()
+    assert (lied[~lied["variant"].isin(rules.COUNTED)]["replaced"] == 0).all()
+    short = lied[lied["loss"] == max(rules.LOSSES)].groupby("variant")["replaced"].mean()
+    assert short["bulyan"] >= short["krum"] >= short["trimmed-mean"]  # 19, 11 and 9 replies
+    assert short["bulyan"] == 1
+
+
+def test_a_probability_has_an_interval_that_covers_it() -> None:
+    rows = [
+        {"loss": 0.0, "variant": "base", "attack": "none", "accuracy": accuracy}
+        for accuracy in (0.9, 0.8, 0.86, 0.851)
+    ]
+    (found,) = rules.survival(pd.DataFrame(rows)).to_dict("records")
+    assert found["p"] == 0.75
+    assert found["low"] < 0.75 < found["high"]
+    assert found["accuracy"] == pytest.approx(0.8555)
 
 
 # -- a language model ------------------------------------------------------------------

@@ -74,6 +74,7 @@ class Gossip(DrawnStart, SendsPeerModels):
     )
     graph_may_change: ClassVar[bool] = True
     lives_rows: ClassVar[bool] = True
+    mixes_by_rule: ClassVar[bool] = True
 
     async def live(self, node: Node) -> None:
         """Run a node."""
@@ -102,6 +103,7 @@ class DPSGD(Descends, SendsPeerModels):
     )
     graph_may_change: ClassVar[bool] = True
     lives_rows: ClassVar[bool] = True
+    mixes_by_rule: ClassVar[bool] = True
 
     async def live(self, node: Node) -> None:
         """Run a node; comments give the line numbers of Algorithm 1."""
@@ -125,6 +127,7 @@ class DFedAvg(Descends, SendsPeerModels):
     )
     graph_may_change: ClassVar[bool] = True
     lives_rows: ClassVar[bool] = True
+    mixes_by_rule: ClassVar[bool] = True
 
     local_steps: PositiveInt = Field(default=1, description="K, local steps per round")
 

@@ -44,6 +44,9 @@ class PeerAlgorithm(Algorithm):
     weighs: ClassVar[bool] = True
     """Whether it reads the weights of the mixing matrix; otherwise `network.mixing` is refused."""
 
+    mixes_by_rule: ClassVar[bool] = False
+    """Whether all its vectors are mixed by `mix`, and its theory has a robust form of that."""
+
     def start(self, initial: Array, rng: np.random.Generator) -> Array:
         """Return the vector that a node begins with; most methods take the initial model.
 
@@ -89,13 +92,16 @@ class DrawnStart(PeerAlgorithm):
 def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Array:
     """Return a node's row of W x: the weighted mean of its vector and the received ones.
 
-    Its own vector replaces one that has not arrived, so that the weights still add up to 1.
+    Its own vector replaces one that has not arrived, so that the weights still add up to 1. Under
+    another `aggregation` than the mean, that rule mixes.
 
     Args:
         node: the node, which has the weights.
         x: its vector, shape (d,).
         received: the senders and their vectors.
     """
+    if node.mix is not None:
+        return node.mix(x, received, node.weights)
     weights, mixed = node.weights, x.copy()
     for sender, vector in received:
         apart = vector - x

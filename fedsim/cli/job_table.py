@@ -183,6 +183,7 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
         yield "secrecy", method.describe(asked, plain)
     rows, dimension = job.problem.rows.tolist(), job.problem.dimension
     yield from job.algorithm.work_notes(rows, dimension, job.sent_values)
+    yield from _rule(job)
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
         text = (
             "the server stores one EF21 state per client (wire.down.error_feedback: ef21):"
@@ -192,6 +193,20 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
         yield "relays", f"{many} messages of other clients, at the cost of radio and battery"
+
+
+def _rule(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what the rule of aggregation costs the server, or a peer, in a round."""
+    rule, policy = job.scenario.aggregation, job.participation
+    if rule.adds_up or job.scenario.network.peers is not None:
+        return
+    asked = policy.asked or job.clients
+    operations = rule.operations(asked, job.sent_values)
+    if operations is not None:
+        text = (
+            f"{rule.kind} of {asked} vectors takes the server {quantity(operations, 'flop')} in a"
+        )
+        yield "server", f"{text} round; that is not charged, since a server computes in no time"
 
 
 def _facts(job: Job) -> Iterator[str]:

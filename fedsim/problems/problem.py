@@ -24,7 +24,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
-from fedsim.problems.partition import Partition, blocks, labels, sizes
+from fedsim.problems.partition import Cuts, Partition, blocks, labels, sizes
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
@@ -247,6 +247,18 @@ class Problem:
         problem = replace(self, losses=losses)
         vars(problem)["weights"] = self.weights  # of many clients, a second array takes memory
         return problem
+
+    def flipped_losses(self, false: NDArray[np.intp]) -> ClientLosses:
+        """Return the clients' losses, with those of some clients on flipped labels.
+
+        Args:
+            false: these clients.
+        """
+        targets, cuts = self.loss.encode(self.labels), Cuts(self.rows)
+        flipped, known = self.loss.flip(targets, self.labels), targets.copy()
+        for own in map(cuts.of, false.tolist()):
+            known[own] = flipped[own]
+        return ClientLosses.join(self.loss, self.samples, known)
 
     def remembering(self) -> Self:
         """Return the same problem with caches of the losses' values and derivatives at a model."""

@@ -395,13 +395,10 @@ class ServerProtocol:
 
     def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
-        replies, unreadable = self._counted(), self.aggregator.unreadable
-        self.aggregator.hand_over(replies)
+        replies = self._counted()
         if self._follows:
             self._heard.update(senders(replies).tolist())
-        if not unreadable:
-            return replies
-        return [reply for reply in replies if reply.client not in unreadable]
+        return self.aggregator.hand_over(replies)
 
     def _counted(self) -> Sequence[Reply]:
         ended, late = self._end(), self.late
@@ -423,6 +420,8 @@ class ServerProtocol:
         if self.exchange is None:
             self.round += 1
             return []
+        if self._lacks_reports:
+            self.aggregator.skip()
         ended = self._end()
         # The round number goes on, so that the number in a late reply tells which attempt it
         # answers.
@@ -476,7 +475,7 @@ class ServerProtocol:
 
     def _lacks_answers(self, exchange: Exchange) -> bool:
         """Return whether an exchange has closed although no client has reported in it."""
-        if exchange.reported < self.aggregator.least:
+        if self._lacks_reports:
             return True
         if exchange.reported or self.late:
             return False
@@ -493,9 +492,25 @@ class ServerProtocol:
         exchange, least = self.exchange, self.aggregator.least
         if exchange is None:
             return ""
-        if exchange.over and exchange.reported < least:
-            return f"{exchange.reported} of {exchange.asked} have reported, the rule needs {least}"
+        if self._lacks_reports:
+            seen = f"{self._readable(exchange)} of {exchange.asked} have reported"
+            return f"{seen}, the rule needs {least}"
         return exchange.progress
+
+    def _readable(self, exchange: Exchange) -> int:
+        """Return the number of reports, without messages that the server cannot read."""
+        unreadable = self.aggregator.unreadable
+        if not unreadable:
+            return exchange.reported
+        return exchange.reported - sum(reply.client in unreadable for reply in exchange.every)
+
+    @property
+    def _lacks_reports(self) -> bool:
+        """Whether the exchange is over with too few reports for the rule of aggregation."""
+        exchange, least = self.exchange, self.aggregator.least
+        if exchange is None or not least or not exchange.over:
+            return False
+        return self._readable(exchange) < least
 
     @property
     def stuck(self) -> str:

@@ -203,6 +203,11 @@ class RunnableWorld(Protocol):
         ...
 
     @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        ...
+
+    @property
     def looks(self) -> list[str]:
         """The ports that the method has read."""
         ...
@@ -479,6 +484,8 @@ def _summary(
     all_replied = not world.abandoned and _all_replied(scenario, ledger, world.traffic)
     course = Course(start, objective, number, world.abandoned, left, all_replied)
     notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
+    if is_whole(status):
+        notes += [f"{key}: {text}" for key, text in world.aggregation_notes]
     if is_whole(status) and world.now > 0:
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
         further = (

@@ -13,7 +13,7 @@ from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
 from fedsim.problems.evaluators import Evaluator, SerialEvaluator
-from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean
+from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean, Tally
 from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import (
     FullParticipation,
@@ -245,14 +245,29 @@ class WorldConfig(Numerics):
             self.silence,
             self.header_bits,
             transport,
-            aggregator=self.aggregator(self.aggregation, 0),
+            aggregator=self.aggregator(self.aggregation, 0, self.tally()),
         )
 
-    def aggregator(self, rule: Aggregation, place: int) -> Aggregator:
-        """Return the aggregator of a server.
+    def aggregator(self, rule: Aggregation, place: int, tally: Tally) -> Aggregator:
+        """Return the aggregator of a server, or of a peer.
 
         Args:
-            rule: how it combines the vectors of replies.
-            place: the index of the server's random streams.
+            rule: how it combines vectors.
+            place: the index of its random streams.
+            tally: counts what it does beside that.
         """
-        return Aggregator(rule, partial(self.rng, "aggregation", place), self.attacks)
+        return Aggregator(rule, partial(self.rng, "aggregation", place), self.attacks, tally)
+
+    def tally(self) -> Tally:
+        """Return a tally with the columns that the rules and attacks of this world can fill."""
+        rules = [self.aggregation, *(hop.aggregation for hop in self.hops)]
+        robust = [rule for rule in rules if not rule.adds_up]
+        return Tally(
+            name
+            for name, possible in {
+                "replaced": any(rule.least() > 1 for rule in robust),
+                "dropped": bool(robust),
+                "unreadable": any(attack.unreadable for attack in self.attacks.values()),
+            }.items()
+            if possible
+        )

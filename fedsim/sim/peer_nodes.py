@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Never, cast
 
 from fedsim.core.ports import Array, ClientId, Message, Reply, Work
+from fedsim.protocol.aggregation import ADDS_UP, Aggregator
 from fedsim.protocol.pairs import PairProtocol, Verdict
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
@@ -62,8 +63,11 @@ class SimNode(Worker):
         meetings: Meetings | None,
         commit: Commit,
         rounds: float,
+        aggregator: Aggregator = ADDS_UP,
     ) -> None:
         super().__init__(protocol, equipment)
+        self.aggregator = aggregator
+        self.mix = None if aggregator is ADDS_UP else aggregator.mix
         self.initial = initial
         self.weights: Mapping[ClientId, float] = near.weights
         self.own_weight = near.own_weight
@@ -163,6 +167,8 @@ class SimNode(Worker):
         """See `fedsim.core.ports.Node.commit`."""
         number = self._protocol.round
         self._protocol.round += 1
+        if self.mix is not None:
+            measures |= self.aggregator.tally.close()
         self._commit(self.id, number, model, measures)
 
     def compute(

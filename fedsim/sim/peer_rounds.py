@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.core.ports import Array, ClientId
+from fedsim.protocol.aggregation.tally import COUNTS
 from fedsim.results.record.rounds import Traffic
 from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.worlds.observer import Observer
@@ -121,7 +122,7 @@ def _close(
     stack = np.array(models)
     mean = stack.mean(axis=0)
     names = dict.fromkeys(name for commit in commits for name in commit.measures)
-    figures = {name: _mean_of(name, commits) for name in names}
+    figures = {name: _figure(name, commits) for name in names}
     # Counted before `commit`, which writes the row of the round with these totals.
     traffic.cohort += len(models)
     observer.commit(mean, figures, {CONSENSUS: distance(stack, mean)})
@@ -137,9 +138,9 @@ def distance(models: Array, mean: Array) -> float:
         return float(np.sqrt(((models - mean) ** 2).sum(axis=1).mean()))
 
 
-def _mean_of(name: str, commits: Sequence[_Committed]) -> float:
+def _figure(name: str, commits: Sequence[_Committed]) -> float:
     values = [commit.measures[name] for commit in commits if name in commit.measures]
-    return sum(values) / len(values)
+    return sum(values) / (1 if name in COUNTS else len(values))
 
 
 class PairRounds:

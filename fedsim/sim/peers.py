@@ -1,12 +1,13 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from fedsim.core.errors import RunError
 from fedsim.core.ports import Array, ClientId, Message, node_name
 from fedsim.physics.overlay import Overlay
+from fedsim.protocol.aggregation import Tally
 from fedsim.protocol.pairs import PairProtocol
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.stopping import RunStopped
@@ -102,6 +103,8 @@ class Peers:
             "commit": self._commit,
             "rounds": setup.stop.rounds,
         }
+        if not setup.aggregation.adds_up:
+            parts["aggregator"] = setup.aggregator(setup.aggregation, number, setup.tally())
         if isinstance(end, PairProtocol) and self._answer is not None:
             return SimPairNode(end, *network_and_equipment, answer=self._answer, **parts)
         return SimNode(end, *network_and_equipment, **parts)
@@ -110,6 +113,14 @@ class Peers:
         """Return the models of the remaining nodes, which meet in pairs."""
         there = sorted(self._there)
         return {number: cast("SimPairNode", self._nodes[number]).model for number in there}
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule that mixes vectors did, over the rounds of all nodes."""
+        together = Tally()
+        for node in self._nodes:
+            together.add(node.aggregator.tally)
+        return list(together.notes("rounds of nodes", "kept the node's own vector"))
 
     def _begin_round(self, number: int) -> None:
         for node in self._nodes:
@@ -233,6 +244,8 @@ class Peers:
             self._finish(RuntimeError(f"{node_name(node)} was cancelled from within"))
         elif failure is None:
             self._leave(node)
+        elif isinstance(failure, RunStopped):  # its rule of aggregation had too few vectors
+            self._finish(ending_of(failure))
         else:
             self._finish(failure)
 

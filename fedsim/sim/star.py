@@ -1,7 +1,7 @@
 """A star: one server, and the clients that reply to it."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -55,6 +55,7 @@ class Star:
         self._setup = setup
         self.network = self._make_network()
         self.server = self._make_server(setup)
+        observer.counts = self.server.tally.close
         self.clients: LazyTable[Any] = LazyTable(self._make_client)
         self._connect()
         self._method = cast("Method", setup.algorithm)
@@ -70,6 +71,11 @@ class Star:
     def unheard(self) -> int:
         """The number of clients that were asked, and of which no reply has ever counted."""
         return self.server.unheard
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        return list(self.server.tally.notes())
 
     def _top(self, setup: WorldConfig) -> Method:
         """Return the method of the server."""

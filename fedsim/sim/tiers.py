@@ -249,7 +249,7 @@ class Tiers(Star):
     def __init__(self, setup: WorldConfig, *world: Any) -> None:
         assert setup.hierarchy is not None, "without a hierarchy it is a star"  # noqa: S101
         # All of this is set before `super().__init__`, which calls the overridden methods below.
-        self._tree, self._hops = setup.hierarchy, setup.hops
+        self._tree, self._hops, self._tally = setup.hierarchy, setup.hops, setup.tally()
         self._levels = [self._tree.level(node) for node in range(len(self._tree.above))]
         self._reach = Reach(world[0].presence)
         self._truth = TrueState(setup, world[0].presence)
@@ -309,7 +309,7 @@ class Tiers(Star):
             setup.header_bits,
             hop.transport,
             self._name,
-            setup.aggregator(hop.aggregation, place),
+            setup.aggregator(hop.aggregation, place, self._tally),
         )
         world = {
             "calendar": self._calendar,

@@ -1,7 +1,7 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from typing import Protocol
@@ -50,6 +50,11 @@ class Actors(Protocol):
     @property
     def unheard(self) -> int:
         """The number of clients, or gateways, that were asked in vain; 0 among peers."""
+        ...
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
         ...
 
     @property
@@ -115,7 +120,10 @@ class World(ObservedRun):
             traffic,
             fleet.idle,
             on_round,
-            may_stay=limited or setup.hierarchy is not None or not fleet.presence.always_complete,
+            may_stay=limited
+            or setup.hierarchy is not None
+            or setup.aggregation.with_fewer == "skip"
+            or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors(in_arrays=in_arrays)
         # Only now, since actors need the fleet. No call is missed: of a client that is offline or
@@ -157,6 +165,11 @@ class World(ObservedRun):
     def unheard(self) -> int:
         """The number of clients, or gateways, that were asked in vain; 0 among peers."""
         return self.actors.unheard
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        return self.actors.aggregation_notes
 
     def _count_dead(self, dead: int) -> None:
         for rule in self._rules:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.core.blocks.declared import reasons
+from fedsim.core.blocks.nature import OF_SIMULATION
 from fedsim.core.errors import ScenarioError
 from fedsim.core.ports import Array
 from fedsim.protocol.attacks import ATTACKS, largest_shift
@@ -178,23 +180,6 @@ def test_a_rule_for_more_replies_than_a_round_has_is_refused() -> None:
         fedsim.run(small(aggregation={"kind": "krum", "byzantine": 2}))
 
 
-def test_a_round_with_too_few_reports_is_abandoned(tmp_path: Path) -> None:
-    """Three of five answer by the deadline, and trimmed-mean of f = 2 needs five."""
-    group = {"device": "phone-mid", "radio": "lte"}
-    slow = {"device": {"kind": "phone-mid", "speed": "100 flop/s"}, "radio": "lte"}
-    scenario = small(
-        algorithm={"kind": "fedavg", "step_size": 0.001},
-        fleet=[{"count": 3, **group}, {"count": 2, **slow}],
-        aggregation={"kind": "trimmed-mean", "byzantine": 2, "otherwise": "skip"},
-        participation={"kind": "full", "deadline": "2 s"},
-        stop={"rounds": 4},
-    )
-    result = fedsim.run(scenario, out=tmp_path)
-    abandoned = result.events[result.events["event"] == "abandoned"]
-    assert len(abandoned) == 4
-    assert abandoned["detail"].str.contains("the rule needs 5").all()
-
-
 def test_z_of_alie() -> None:
     """Baruch, Baruch, Goldberg 2019: n = 50 with 12 and 24 false clients."""
     assert largest_shift(50, 12) == pytest.approx(0.336, abs=5e-4)
@@ -215,3 +200,14 @@ def test_every_attack_runs_with_every_kind_of_server(kind: str, method: str) -> 
     )
     result = fedsim.run(scenario)
     assert np.isfinite(result.rounds["objective"]).all()
+
+
+def test_a_live_run_refuses_what_live_clients_cannot_do() -> None:
+    """What a false client does alone, but for numbers that are not finite, a live one does, too."""
+    needed: dict[str, Any] = {"scaled": {"factor": -3.0}}
+    refused = {
+        kind
+        for kind, attack in ATTACKS.own.items()
+        if any(reasons(attack(**needed.get(kind, {})), OF_SIMULATION))
+    }
+    assert refused == {"nan", "unreadable", "silent", "alie", "ipm", "mimic"}

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from fedsim.cli import app
 from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array, Reply
 from fedsim.protocol.aggregation import (
@@ -18,7 +20,7 @@ from fedsim.protocol.aggregation import (
     CoordinateMedian,
     RobustRule,
 )
-from fedsim.protocol.aggregation.robust import nearest_neighbour_means
+from fedsim.protocol.aggregation.robust import distance_operations, nearest_neighbour_means
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import Dense, ValueFormat
 from tests.protocol.vectors_of_byzfl import cases
@@ -37,7 +39,7 @@ def rule(kind: str, byzantine: int, **settings: Any) -> RobustRule:
     return made
 
 
-KINDS = [kind for kind in AGGREGATIONS.own if kind != "mean"]
+KINDS = [kind for kind, rule in AGGREGATIONS.own.items() if rule.at_servers and kind != "mean"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bulyan"])
@@ -164,7 +166,7 @@ def test_vectors_that_are_not_finite_are_left_out() -> None:
     server = aggregator(rule("median", 0))
     vectors = np.array([[1.0], [np.nan], [3.0], [np.inf]])
     assert server.sum(replies(vectors), "x", np.full(4, 0.25)).tolist() == [2.0]
-    assert server.dropped == 2
+    assert server.tally.totals == {"dropped": 2}
 
 
 @pytest.mark.parametrize("otherwise", ["median", "end"])
@@ -172,8 +174,67 @@ def test_with_too_few_vectors(otherwise: str) -> None:
     server = aggregator(rule("krum", 2, otherwise=otherwise))
     few = replies(np.array([[0.0], [1.0], [5.0]]))
     if otherwise == "end":
-        with pytest.raises(RunStopped, match="krum needs 7 vectors, and got 3"):
+        with pytest.raises(RunStopped, match=r"krum needs 2f \+ 3 = 7 vectors, and got 3"):
             server.sum(few, "x")
     else:
         assert server.sum(few, "x").tolist() == [3.0]  # 3 times the median
-        assert server.replaced == 1
+        assert server.tally.totals == {"replaced": 1}
+
+
+@pytest.mark.parametrize(("bucket", "least"), [(1, 3), (2, 5), (4, 9)])
+def test_buckets_ask_for_more_vectors(bucket: int, least: int) -> None:
+    """A trimmed mean of f = 1 needs three buckets, of which the last may have one vector."""
+    block = rule("trimmed-mean", 1, before=("bucketing",), bucket=bucket)
+    assert block.least() == least
+    assert np.isfinite(block.combine(np.ones((least, 2)), None, RNG)).all()
+
+
+class Counting(float):
+    """A number that counts the operations on it."""
+
+    done: ClassVar[int] = 0
+
+    def _with(self, result: float) -> "Counting":
+        Counting.done += 1
+        return Counting(result)
+
+    def __add__(self, other: float) -> "Counting":
+        return self._with(float(self) + float(other))
+
+    def __sub__(self, other: float) -> "Counting":
+        return self._with(float(self) - float(other))
+
+    def __mul__(self, other: float) -> "Counting":
+        return self._with(float(self) * float(other))
+
+
+def test_distances_cost_what_a_loop_over_pairs_does() -> None:
+    n, d = 7, 11
+    vectors = [[Counting(k * m) for k in range(d)] for m in range(n)]
+    Counting.done = 0
+    for m in range(n):
+        for other in vectors[:m]:
+            total = Counting(0)
+            for one, two in zip(vectors[m], other, strict=True):
+                apart = one - two
+                total = total + apart * apart
+    assert distance_operations(n, d) == Counting.done
+
+
+@pytest.mark.parametrize("kind", ["krum", "multi-krum", "bulyan", "mda"])
+def test_rules_of_distances_cost_n_squared_d(kind: str) -> None:
+    block = rule(kind, 1)
+    one, wider, more = (block.operations(n, d) or 0 for n, d in [(8, 1e7), (8, 2e7), (16, 1e7)])  # type: ignore[arg-type]
+    assert wider / one == pytest.approx(2, rel=1e-3)
+    assert 3 < more / one < 5
+
+
+KRUM = "aggregation={kind: krum, byzantine: 4}"
+
+
+def test_check_says_what_a_rule_costs_the_server() -> None:
+    seen = CliRunner().invoke(
+        app, ["check", "false-clients", "--details", "--set", "variants={}", "--set", KRUM]
+    )
+    assert "krum of 20 vectors takes the server" in seen.output
+    assert "that is not charged" in seen.output

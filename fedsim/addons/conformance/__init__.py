@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedsim.core.blocks.on_demand import exports
 
 if TYPE_CHECKING:
+    from fedsim.addons.conformance.aggregation import check_aggregation, check_attack
     from fedsim.addons.conformance.algorithms import check_algorithm, check_sending
     from fedsim.addons.conformance.compressors import check_compressor
     from fedsim.addons.conformance.data import check_loss, check_source, check_split
@@ -19,7 +20,9 @@ else:
 
 __all__ = [
     "PromiseCheck",
+    "check_aggregation",
     "check_algorithm",
+    "check_attack",
     "check_block",
     "check_blocks",
     "check_compressor",

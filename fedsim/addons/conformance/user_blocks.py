@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
+from fedsim.addons.conformance.aggregation import check_aggregation, check_attack
 from fedsim.addons.conformance.algorithms import (
     check_algorithm,
     check_sending,
@@ -27,6 +28,8 @@ from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.network_models import NetworkModel
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
+from fedsim.protocol.aggregation import Aggregation
+from fedsim.protocol.attacks import Attack
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.building import Builder
@@ -51,6 +54,8 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
     RadioLaw: check_radio,
     NetworkModel: check_network_model,
     StopRule: check_stop_rule,
+    Aggregation: check_aggregation,
+    Attack: check_attack,
 }
 
 

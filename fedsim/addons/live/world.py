@@ -184,6 +184,7 @@ class LiveWorld(ObservedRun):
             log=self._log,
         )
         self._server = self._make_server(transport)
+        self._observer.counts = self._server.tally.close
         method = cast("Method", setup.algorithm)
         self._main_task = MainTask(method.serve, self._server, lambda: ())
         self._network.on_reply = self._server.receive
@@ -209,6 +210,11 @@ class LiveWorld(ObservedRun):
             stay=self._observer.stay,
             looks=self._looks,
         )
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        return list(self._server.tally.notes())
 
     @property
     def now(self) -> float:

@@ -228,6 +228,10 @@ class Client(Protocol[Memory_co]):
         ...
 
 
+Mix = Callable[[Array, Sequence[tuple[ClientId, Array]], Mapping[ClientId, float]], Array]
+"""Returns a node's next vector; see `Node.mix`."""
+
+
 class Node(Client, Protocol):
     """The world as seen by a peer: a client whose neighbours take the server's place."""
 
@@ -252,6 +256,14 @@ class Node(Client, Protocol):
     @property
     def own_weight(self) -> float:
         """The node's own weight, its entry on the diagonal of the mixing matrix."""
+        ...
+
+    @property
+    def mix(self) -> Mix | None:
+        """The scenario's `aggregation`, which mixes vectors; None for weighted means.
+
+        Its arguments are the node's vector, those of senders, and `weights`.
+        """
         ...
 
     @property

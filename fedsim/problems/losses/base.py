@@ -110,6 +110,23 @@ class Loss(Spec):
         """
         return labels
 
+    def flip(self, targets: Array, labels: Array) -> Array:
+        """Return the targets of flipped labels, for clients that train on false ones.
+
+        Of C classes k becomes C - 1 - k, and so -1 becomes +1; other numbers change their sign.
+
+        Args:
+            targets: those of all clients, as encoded by `encode`, shape (n,) or (n, outputs).
+            labels: the labels of all clients, shape (n,).
+        """
+        if targets.ndim > 1:  # a column per class
+            return targets[:, ::-1]
+        try:
+            self.classes(labels)
+        except DataError:
+            return -targets
+        return np.asarray(targets.min() + targets.max() - targets)
+
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return a client's features (n, d) and targets in the form that the computation needs.
 

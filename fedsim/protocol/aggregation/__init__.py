@@ -1,35 +1,46 @@
 """Aggregation: the rules by which a server combines the vectors of its clients."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.on_demand import Named, exports
 from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Block, Given
 from fedsim.protocol.aggregation.base import ADDS_UP, Aggregation, Aggregator, Mean
-from fedsim.protocol.aggregation.robust import (
-    Bulyan,
-    CentredClipping,
-    CoordinateMedian,
-    GeometricMedian,
-    Krum,
-    MinimumDiameter,
-    MultiKrum,
-    RobustRule,
-    TrimmedMean,
-)
+from fedsim.protocol.aggregation.tally import Tally
+
+if TYPE_CHECKING:
+    from fedsim.protocol.aggregation.robust import (
+        Bulyan,
+        CentredClipping,
+        ClippedGossip,
+        CoordinateMedian,
+        GeometricMedian,
+        Krum,
+        MinimumDiameter,
+        MultiKrum,
+        RobustRule,
+        TrimmedMean,
+    )
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 AGGREGATIONS: Registry[Aggregation] = Registry(
     "aggregation",
-    (
-        Mean,
-        CoordinateMedian,
-        TrimmedMean,
-        GeometricMedian,
-        Krum,
-        MultiKrum,
-        Bulyan,
-        CentredClipping,
-        MinimumDiameter,
+    Named(
+        __name__,
+        {
+            "mean": "Mean",
+            "median": "CoordinateMedian",
+            "trimmed-mean": "TrimmedMean",
+            "geometric-median": "GeometricMedian",
+            "krum": "Krum",
+            "multi-krum": "MultiKrum",
+            "bulyan": "Bulyan",
+            "centred-clipping": "CentredClipping",
+            "mda": "MinimumDiameter",
+            "clipped-gossip": "ClippedGossip",
+        },
     ),
     Aggregation,
     title="aggregation",
@@ -47,6 +58,7 @@ __all__ = [
     "AnyAggregation",
     "Bulyan",
     "CentredClipping",
+    "ClippedGossip",
     "CoordinateMedian",
     "GeometricMedian",
     "Krum",
@@ -54,5 +66,6 @@ __all__ = [
     "MinimumDiameter",
     "MultiKrum",
     "RobustRule",
+    "Tally",
     "TrimmedMean",
 ]

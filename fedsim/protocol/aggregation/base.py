@@ -18,7 +18,8 @@ from pydantic import Field
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, ClientId, Reply
-from fedsim.protocol.attacks import Attack
+from fedsim.protocol.aggregation.tally import Tally
+from fedsim.protocol.attacks.base import Attack
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import field_payloads, weighted_sum
 
@@ -28,6 +29,15 @@ class Aggregation(Spec):
 
     adds_up: ClassVar[bool] = False
     """Whether the rule is the weighted sum itself."""
+
+    at_servers: ClassVar[bool] = True
+    """Whether a server can use it."""
+
+    among_peers: ClassVar[bool] = False
+    """Whether peers can use it; see `mix`."""
+
+    condition: ClassVar[str] = ""
+    """`least` as a formula, such as "2f + 3"; empty if there is none."""
 
     kind: str
 
@@ -47,9 +57,35 @@ class Aggregation(Spec):
         return 1
 
     @property
+    def least_in_words(self) -> str:
+        """`least`, with its formula."""
+        return f"{self.condition} = {self.least()}" if self.condition else f"{self.least()}"
+
+    @property
     def with_fewer(self) -> Literal["median", "skip", "end"]:
         """What happens to a round with fewer replies; see `RobustRule.otherwise`."""
         return "median"
+
+    def mix(self, own: Array, received: Array, weights: Array) -> Array:
+        """Return the vector that a peer goes on with, shape (d,).
+
+        Args:
+            own: its vector, shape (d,).
+            received: the vectors of neighbours, one per row, shape (n, d) with n >= `least()`.
+            weights: their weights in the mixing matrix, shape (n,).
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def operations(self, vectors: int, dimension: int) -> float | None:
+        """Return the approximate operations of `combine`; None if they are not known.
+
+        A server computes in no simulated time, so they are reported and not charged.
+
+        Args:
+            vectors: n, their number.
+            dimension: d, their length.
+        """
+        return None
 
 
 class Mean(Aggregation):
@@ -73,12 +109,12 @@ class Aggregator:
         rule: the rule.
         rng: returns the stream of its draws; called if it is needed.
         attacks: the attack of each false client.
+        tally: counts what the rule does beside combining; servers of one world may share it.
 
     Attributes:
         unreadable: the clients whose replies the server leaves out.
         least: the number of reports without which a round is abandoned; 0 for any.
-        replaced: how often there were too few vectors for the rule, and the median was taken.
-        dropped: how many vectors were left out, because they were not finite.
+        tally: see the argument.
     """
 
     def __init__(
@@ -86,6 +122,7 @@ class Aggregator:
         rule: Aggregation,
         rng: Callable[[], np.random.Generator],
         attacks: Mapping[ClientId, Attack] = MappingProxyType({}),
+        tally: Tally | None = None,
     ) -> None:
         self._rule, self._make_rng, self._attacks = rule, rng, attacks
         self._colluding = {m: attack for m, attack in attacks.items() if attack.colludes}
@@ -94,12 +131,25 @@ class Aggregator:
         self._last: dict[str, Array] = {}
         self.unreadable = frozenset(m for m, attack in attacks.items() if attack.unreadable)
         self.least = rule.least() if rule.with_fewer == "skip" else 0
-        self.replaced = self.dropped = 0
+        self.tally = Tally() if tally is None else tally
         self._asked = self._handed = False
 
-    def hand_over(self, replies: Sequence[Reply]) -> None:
-        """Register that the method receives some replies."""
+    def hand_over(self, replies: Sequence[Reply]) -> Sequence[Reply]:
+        """Register that the method receives some replies; return those that can be read."""
         self._handed = self._handed or bool(replies)
+        if not self.unreadable:
+            return replies
+        readable = [reply for reply in replies if reply.client not in self.unreadable]
+        self.tally.count("unreadable", len(replies) - len(readable))
+        return readable
+
+    def skip(self) -> None:
+        """Register that a round is abandoned, as it has fewer than `least` reports."""
+        self.tally.count("skipped")
+        self._register_shortage()
+
+    def _register_shortage(self) -> None:
+        self.tally.short = f"{self._rule.kind} had fewer than {self._rule.least_in_words} vectors"
 
     @property
     def unused(self) -> bool:
@@ -165,25 +215,54 @@ class Aggregator:
         """Return the vector that stands for all finite ones; zero if there is none."""
         if self._rng is None:
             self._rng = self._make_rng()
-        rows = np.array([one.vector.ravel() for one in sent])
-        finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
-            # A server sees that a vector is not finite, and leaves it out.
-            self.dropped += len(rows) - int(finite.sum())
-            rows = rows[finite]
+        rows = self._finite(np.array([one.vector.ravel() for one in sent]))
         one = self._of_rows(rows, self._last.get(field), self._rng)
         self._last[field] = one
         return one
 
     def _of_rows(self, rows: Array, last: Array | None, rng: np.random.Generator) -> Array:
-        rule = self._rule
-        if len(rows) >= rule.least():
-            return rule.combine(rows, last, rng)
-        if rule.with_fewer == "end":
-            raise RunStopped(f"{rule.kind} needs {rule.least()} vectors, and got {len(rows)}")
-        self.replaced += 1
+        if len(rows) >= self._rule.least():
+            return self._rule.combine(rows, last, rng)
+        self._end_if_wanted(len(rows))
+        self.tally.count("replaced")
         median: Array = np.median(rows, axis=0) if len(rows) else np.zeros(rows.shape[1])
         return median
+
+    def _finite(self, rows: Array) -> Array:
+        """Return the finite ones of some vectors: a receiver sees that, and leaves others out."""
+        finite = np.isfinite(rows).all(axis=1)
+        if finite.all():
+            return rows
+        self.tally.count("dropped", len(rows) - int(finite.sum()))
+        return rows[finite]
+
+    def _end_if_wanted(self, vectors: int) -> None:
+        """Register that there are too few vectors, and end the run if that is the policy."""
+        rule = self._rule
+        if rule.with_fewer == "end":
+            raise RunStopped(f"{rule.kind} needs {rule.least_in_words} vectors, and got {vectors}")
+        self._register_shortage()
+
+    def mix(
+        self,
+        own: Array,
+        received: Sequence[tuple[ClientId, Array]],
+        weights: Mapping[ClientId, float],
+    ) -> Array:
+        """Return a peer's next vector by the rule; see `fedsim.core.ports.Node.mix`."""
+        vectors = np.array([vector for _, vector in received]).reshape(-1, own.size)
+        finite = np.isfinite(vectors).all(axis=1)
+        rows, rule = self._finite(vectors), self._rule
+        if len(rows) < rule.least():
+            self._end_if_wanted(len(rows))
+            if rule.with_fewer == "skip":
+                self.tally.count("skipped")
+                return own
+            self.tally.count("replaced")
+            median: Array = np.median(np.vstack([own, rows]), axis=0)
+            return median
+        factors = np.array([weights[sender] for sender, _ in received])
+        return rule.mix(own, rows, factors[finite])
 
 
 ADDS_UP = Aggregator(Mean(), np.random.default_rng)

@@ -6,7 +6,7 @@ for the buckets of `bucketing`.
 
 from abc import abstractmethod
 from itertools import combinations
-from math import comb
+from math import ceil, comb, log2
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -31,6 +31,16 @@ def squared_distances(vectors: Array) -> Array:
         differences = vectors - vector
         squares[row] = np.einsum("nd,nd->n", differences, differences)
     return squares
+
+
+def distance_operations(vectors: int, dimension: int) -> float:
+    """Return 3 d n (n - 1)/2: a difference, a square and an addition for each pair."""
+    return 1.5 * dimension * vectors * (vectors - 1)
+
+
+def sort_operations(values: int) -> float:
+    """Return the comparisons of a sort, n log2 n."""
+    return values * log2(values) if values else 0.0
 
 
 def nearest(squares: Array, count: int) -> NDArray[np.intp]:
@@ -77,6 +87,22 @@ class RobustRule(Aggregation):
             raise ValueError("byzantine: missing, and nnm needs it: the number of false replies")
         return self
 
+    def least(self) -> int:
+        """Return the smallest n for which enough vectors are left after the steps."""
+        fewest = self.least_chosen()
+        for _ in range(self.before.count("bucketing")):
+            fewest = self.bucket * (fewest - 1) + 1
+        return fewest
+
+    def least_chosen(self) -> int:
+        """Return the smallest number of vectors after the steps; by default 1."""
+        return 1
+
+    @property
+    def least_in_words(self) -> str:
+        """`least`, with its formula if no buckets change it."""
+        return str(self.least()) if "bucketing" in self.before else super().least_in_words
+
     @property
     def with_fewer(self) -> Literal["median", "skip", "end"]:
         """`otherwise`."""
@@ -86,6 +112,25 @@ class RobustRule(Aggregation):
     def false_ones(self) -> int:
         """f, the largest number of false replies that the rule is set for."""
         return self.byzantine or 0
+
+    def operations(self, vectors: int, dimension: int) -> float | None:
+        """Return the operations of the steps before the rule, and of the rule.
+
+        Comparisons count as operations. A bucketing step leaves fewer vectors for what follows.
+        """
+        n, total = vectors, 0.0
+        for step in self.before:
+            if step == "nnm":
+                total += distance_operations(n, dimension) + n * (n - self.false_ones) * dimension
+            else:
+                total += n * dimension
+                n = ceil(n / self.bucket)
+        own = self.choice_operations(n, dimension)
+        return None if own is None else total + own
+
+    def choice_operations(self, vectors: int, dimension: int) -> float | None:
+        """Return those of `choose`, by default unknown; arguments as for `operations`."""
+        return None
 
     def combine(self, vectors: Array, last: Array | None, rng: np.random.Generator) -> Array:
         """Return the vector that stands for all, after the steps before the rule."""
@@ -101,7 +146,7 @@ class RobustRule(Aggregation):
         """Return the vector that stands for all, shape (d,).
 
         Args:
-            vectors: shape (n, d), n at least `least()` before the steps.
+            vectors: shape (n, d), n at least `least_chosen()`.
             last: what it has returned before; None at first.
         """
 
@@ -131,6 +176,10 @@ class CoordinateMedian(RobustRule):
     kind: Literal["median"] = "median"
     also_called: ClassVar[tuple[str, ...]] = ("coordinate-median", "coordinate-wise-median")
 
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return n log2 n comparisons for each coordinate, to sort its values."""
+        return dimension * sort_operations(vectors)
+
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the median of each coordinate; the mean of the middle two if n is even."""
         median: Array = np.median(vectors, axis=0)
@@ -150,6 +199,10 @@ class GeometricMedian(RobustRule):
         default=0.1, description="nu, the distance below which a vector's weight no longer grows"
     )
     steps: PositiveInt = Field(default=3, description="the number of steps")
+
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return 5 n d for each step: 3 n d for distances, and 2 n d for the weighted mean."""
+        return 5.0 * self.steps * vectors * dimension
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the point after some steps from zero, each to a weighted mean."""
@@ -173,13 +226,16 @@ class CentredClipping(RobustRule):
     radius: PositiveFloat = Field(description="tau, the largest length of a difference")
     steps: PositiveInt = Field(default=1, description="the number of steps")
 
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return 5 n d for each step: 3 n d for lengths, and 2 n d for the weighted sum."""
+        return 5.0 * self.steps * vectors * dimension
+
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the point after some steps; those of the first round begin from zero."""
         point = np.zeros(vectors.shape[1]) if last is None else last
         for _ in range(self.steps):
             differences = vectors - point
-            lengths = np.linalg.norm(differences, axis=1)
-            factors = np.minimum(1.0, self.radius / np.maximum(lengths, np.finfo(float).tiny))
+            factors = _clip_factors(differences, self.radius)
             point = point + factors @ differences / len(vectors)
         return point
 
@@ -187,9 +243,11 @@ class CentredClipping(RobustRule):
 class Counted(RobustRule):
     """Base class of rules that are set for a number of false replies."""
 
+    condition: ClassVar[str] = "2f + 1"
+
     byzantine: NonNegativeInt = Field(description="f, the largest number of false replies")
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 2f + 1: the true ones are in the majority."""
         return 2 * self.byzantine + 1
 
@@ -197,10 +255,25 @@ class Counted(RobustRule):
 class TrimmedMean(Counted):
     """The mean of each coordinate without its f smallest and f largest values.
 
-    Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018.
+    Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018. A peer takes the mean of its
+    own value and its neighbours' values without the f smallest and f largest of these (Fang, Yang,
+    Bajwa, "BRIDGE: Byzantine-Resilient Decentralized Gradient Descent", IEEE Trans. Signal Inf.
+    Process. Netw. 2022, BRIDGE-T). The weights of the mixing matrix do not count then.
     """
 
     kind: Literal["trimmed-mean"] = "trimmed-mean"
+    among_peers: ClassVar[bool] = True
+
+    def mix(self, own: Array, received: Array, weights: Array) -> Array:
+        """Return the mean of each coordinate's own value and the neighbours' middle values."""
+        f, n = self.byzantine, len(received)
+        kept = np.sort(received, axis=0)[f : n - f]
+        mean: Array = np.vstack([own, kept]).mean(axis=0)
+        return mean
+
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return n log2 n comparisons and n additions for each coordinate."""
+        return dimension * (sort_operations(vectors) + vectors)
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of each coordinate's middle values."""
@@ -217,15 +290,20 @@ class Krum(Counted):
     """
 
     kind: Literal["krum"] = "krum"
+    condition: ClassVar[str] = "2f + 3"
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 2f + 3, the paper's condition."""
         return 2 * self.byzantine + 3
+
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return those of the distances, and of a sort per vector: O(n^2 d), the paper's lemma."""
+        return distance_operations(vectors, dimension) + vectors * sort_operations(vectors)
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the vector of the least score."""
         scores = krum_scores(squared_distances(vectors), self.byzantine)
-        chosen: Array = vectors[int(np.argmin(scores))]
+        chosen: Array = vectors[int(np.argmin(scores))].copy()
         return chosen
 
 
@@ -248,6 +326,11 @@ class MultiKrum(Krum):
 
     kind: Literal["multi-krum"] = "multi-krum"  # type: ignore[assignment]  # each has its own name
 
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return those of Krum, and (n - f) d for the mean."""
+        kept = vectors - self.byzantine
+        return super().choice_operations(vectors, dimension) + kept * dimension
+
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of the vectors with the least scores."""
         scores = krum_scores(squared_distances(vectors), self.byzantine)
@@ -264,10 +347,18 @@ class Bulyan(Counted):
     """
 
     kind: Literal["bulyan"] = "bulyan"
+    condition: ClassVar[str] = "4f + 3"
 
-    def least(self) -> int:
+    def least_chosen(self) -> int:
         """Return 4f + 3, the paper's condition."""
         return 4 * self.byzantine + 3
+
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return those of the distances, of n - 2f scorings, and of two sorts per coordinate."""
+        chosen = vectors - 2 * self.byzantine
+        scored = sum(left * sort_operations(left) for left in range(vectors, vectors - chosen, -1))
+        around = dimension * (2 * sort_operations(chosen) + 2 * chosen)
+        return distance_operations(vectors, dimension) + scored + around
 
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of each coordinate's n - 4f values next to the median.
@@ -279,7 +370,10 @@ class Bulyan(Counted):
         chosen: list[int] = []
         for _ in range(len(vectors) - 2 * f):
             scores = krum_scores(squares[np.ix_(left, left)], f)
-            chosen.append(left.pop(int(np.argmin(scores))))
+            # Among few vectors, two that are nearest to each other have one score. Their values
+            # decide between them, so that the order of clients does not.
+            tied = np.flatnonzero(scores == scores.min()).tolist()
+            chosen.append(left.pop(min(tied, key=lambda place: vectors[left[place]].tolist())))
         some = vectors[sorted(chosen)]
         around = np.abs(some - np.median(some, axis=0))
         near = np.argsort(around, axis=0, kind="stable")[: len(some) - 2 * f]
@@ -300,6 +394,11 @@ class MinimumDiameter(Counted):
     kind: Literal["mda"] = "mda"
     also_called: ClassVar[tuple[str, ...]] = ("minimum-diameter-averaging",)
 
+    def choice_operations(self, vectors: int, dimension: int) -> float:
+        """Return those of the distances, and (n - f)^2 comparisons for each subset."""
+        kept = vectors - self.byzantine
+        return distance_operations(vectors, dimension) + comb(vectors, kept) * kept**2
+
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the mean of the vectors of the first subset with the least diameter.
 
@@ -316,3 +415,38 @@ class MinimumDiameter(Counted):
         )
         mean: Array = vectors[list(best)].mean(axis=0)
         return mean
+
+
+class ClippedGossip(Aggregation):
+    """Peers add up the differences to their neighbours' vectors, each clipped to a length.
+
+    x_i <- x_i + sum_j w_ij clip(x_j - x_i, tau). He, Karimireddy, Jaggi, "Byzantine-Robust
+    Decentralized Learning via ClippedGossip", 2022, algorithm 1 with one tau for all nodes.
+    """
+
+    kind: Literal["clipped-gossip"] = "clipped-gossip"
+    also_called: ClassVar[tuple[str, ...]] = ("clippedgossip", "self-centered-clipping")
+    at_servers: ClassVar[bool] = False
+    among_peers: ClassVar[bool] = True
+
+    radius: PositiveFloat = Field(description="tau, the largest length of a difference")
+
+    def least(self) -> int:
+        """Return 0: a node without neighbours keeps its vector."""
+        return 0
+
+    def combine(self, vectors: Array, last: Array | None, rng: np.random.Generator) -> Array:
+        """Not available: there is no server."""
+        raise TypeError(f"{self.kind} is a rule of peers")
+
+    def mix(self, own: Array, received: Array, weights: Array) -> Array:
+        """Return the vector, moved by the weighted sum of clipped differences."""
+        differences = received - own
+        moved: Array = own + (weights * _clip_factors(differences, self.radius)) @ differences
+        return moved
+
+
+def _clip_factors(differences: Array, radius: float) -> Array:
+    """Return the factors that clip rows to a length, shape (n,)."""
+    lengths = np.linalg.norm(differences, axis=1)
+    return np.asarray(np.minimum(1.0, radius / np.maximum(lengths, np.finfo(float).tiny)))

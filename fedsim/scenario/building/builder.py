@@ -15,6 +15,7 @@ import numpy as np
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.core.blocks.in_memory import check_unchanged
 from fedsim.core.errors import DataError, Fault, InfeasibleError, ParameterError, ScenarioError
+from fedsim.core.ports import ClientId
 from fedsim.core.progress import activity
 from fedsim.core.streams import drawing, stream
 from fedsim.core.table_columns import CONSTRAINT
@@ -46,6 +47,7 @@ from fedsim.scenario import (
     Scenario,
     Variant,
 )
+from fedsim.scenario.building.attacked import attacks_of
 from fedsim.scenario.building.budgets import check_counts, check_held, check_kept
 from fedsim.scenario.building.deployment import Deployment, deploy
 from fedsim.scenario.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
@@ -174,7 +176,7 @@ class Builder:
         self._files = Files(plan.folder)
         self._inputs = Inputs(plan.folder)
         self._key = ""
-        self._choice: tuple[EvaluatorKind, Precision] | None = None
+        self._choice: tuple[EvaluatorKind, Precision, tuple[ClientId, ...]] | None = None
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
@@ -358,7 +360,9 @@ class Builder:
         self, problem: Problem, scenario: Scenario, load: ComputingLoad | None
     ) -> Evaluation:
         """Return the problem with its evaluator."""
-        choice = scenario.evaluator or evaluator_for(problem, load), scenario.precision
+        mislabelled = tuple(m for m, one in attacks_of(scenario).items() if one.mislabels)
+        kind = scenario.evaluator or evaluator_for(problem, load)
+        choice = kind, scenario.precision, mislabelled
         if choice != self._choice:
             self._evaluation = evaluation(problem, *choice)
             self._choice = choice

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedsim.core.errors import DataError
-from fedsim.core.ports import Array, Oracle
+from fedsim.core.ports import Array, ClientId, Oracle
 from fedsim.core.progress import activity
 from fedsim.core.streams import stream
 from fedsim.core.threads import usable_threads
@@ -43,11 +43,14 @@ class Evaluation(NamedTuple):
         problem: the problem for observers. Its losses are the evaluator's, so that values that
             observers and clients need at one model are computed once.
         precision: the precision of the samples.
+        observing: the evaluator of the true losses, if some clients train on false labels;
+            otherwise the same as `evaluator`.
     """
 
     evaluator: Evaluator
     problem: Problem
     precision: Precision
+    observing: Evaluator
 
     @property
     def choice(self) -> Mapping[str, Any]:
@@ -62,17 +65,21 @@ class Evaluation(NamedTuple):
         Args:
             among_peers: whether their weights are those of peers.
         """
-        return self.problem.fresh_oracles(self.evaluator.draw, among_peers=among_peers)
+        trained = self.problem
+        if self.observing is not self.evaluator:
+            trained = trained.with_losses(self.evaluator.losses)
+        return trained.fresh_oracles(self.evaluator.draw, among_peers=among_peers)
 
     def value(self, w: Array) -> float:
         """Return the objective at `w`, shape (d,), penalty included; NaN if it is unknown."""
-        return self.problem.looked_at(w, self.evaluator.values)
+        return self.problem.looked_at(w, self.observing.values)
 
 
 def evaluation(
     problem: Problem,
     evaluator: EvaluatorKind = "one-by-one",
     precision: Precision = "float64",
+    mislabelled: Sequence[ClientId] = (),
 ) -> Evaluation:
     """Return a problem with the evaluator of a run.
 
@@ -80,6 +87,7 @@ def evaluation(
         problem: the problem.
         evaluator: the kind of evaluator.
         precision: the precision of the samples and of computations with them.
+        mislabelled: the clients that train on flipped labels.
 
     Raises:
         DataError: the evaluator is not available, or not for this loss.
@@ -88,10 +96,16 @@ def evaluation(
         if evaluator != "one-by-one":
             text = "clients that train with their own programs do so one-by-one"
             raise DataError("evaluator", f"got {evaluator}, but {text}")
-        return Evaluation(SerialEvaluator(), problem, precision)
+        serial = SerialEvaluator()
+        return Evaluation(serial, problem, precision, serial)
     losses = ClientLosses.of(problem.losses).with_precision(precision)
     chosen = _choose(evaluator, problem.loss, losses)
-    return Evaluation(chosen, problem.with_losses(chosen.losses), precision)
+    true = problem.with_losses(chosen.losses)
+    if not mislabelled:
+        return Evaluation(chosen, true, precision, chosen)
+    # Two evaluators of one kind: one for clients, and one for observers, who know the true labels.
+    false = problem.flipped_losses(np.array(mislabelled)).with_precision(precision)
+    return Evaluation(_choose(evaluator, problem.loss, false), true, precision, chosen)
 
 
 def _choose(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:

@@ -16,7 +16,6 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import ProgramProblem, reports
-from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
@@ -26,7 +25,7 @@ from fedsim.results.record.manifest import EVERY
 from fedsim.results.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
 from fedsim.results.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.scenario.building.attacked import under_attack
+from fedsim.scenario.building.attacked import attacks_of, under_attack
 from fedsim.scenario.building.deployment import Deployment
 from fedsim.scenario.building.evaluation import Evaluation
 from fedsim.scenario.building.facts import facts_of
@@ -344,18 +343,7 @@ class Job:
         numerics = self._numerics()
         parts = self.deployment, self.participation, oracles, numerics
         config = assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
-        return under_attack(replace(config, round_seconds=self.times), self.attacks)
-
-    @property
-    def attacks(self) -> Mapping[ClientId, Attack]:
-        """The attack of each false client."""
-        groups = self.scenario.fleet
-        if all(group.attack is None for group in groups):
-            return {}
-        of_groups = {number: group.attack for number, group in enumerate(groups)}
-        members = enumerate(self.members[: self.clients])
-        attacks = ((client, of_groups.get(number)) for client, number in members)
-        return {client: attack for client, attack in attacks if attack is not None}
+        return under_attack(replace(config, round_seconds=self.times), attacks_of(self.scenario))
 
     def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
         """Return the configuration of each level of the hierarchy; empty without tiers."""

@@ -224,6 +224,8 @@ def _of_battery(kind: ClientConfig, least_charge: float) -> Iterator[str]:
 def _of_peers(setup: WorldConfig) -> Iterator[str]:
     """Yield reasons for events among peers: dependence on more than the lengths of messages."""
     yield from _between_peers(setup)
+    if not setup.aggregation.adds_up:
+        yield f"aggregation.kind {setup.aggregation.kind} mixes vectors"
     if hasattr(setup.algorithm, "answer"):
         yield "nodes meet in pairs"
     if foreign := _foreign_part(setup, "live"):

@@ -92,7 +92,10 @@ class PlayedNode(Participant):
         sent: the envelope of that exchange.
         posts: the messages of the last even and odd exchange, as neighbours receive them.
         exchange_number: the number of the last exchange that was reached, from 1.
+        mix: None; see `fedsim.core.ports.Node.mix`.
     """
+
+    mix = None
 
     _protocol: PeerProtocol
 

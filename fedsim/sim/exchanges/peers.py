@@ -1,7 +1,7 @@
 """Peers whose exchanges the kernel computes: the same world as `Peers`, with the same log."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -74,6 +74,7 @@ class PlayedPeers:
 
     remedy = doing = stuck = ""
     unheard = 0
+    aggregation_notes: Sequence[tuple[str, str]] = ()
     left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(

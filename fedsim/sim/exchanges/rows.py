@@ -87,6 +87,7 @@ class NodeGroup(ClientGroup):
     """
 
     protocol: PeerProtocol  # type: ignore[assignment]
+    mix = None
 
     def __init__(
         self,

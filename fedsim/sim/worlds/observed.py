@@ -1,6 +1,6 @@
 """The results of a run that its observer provides, in simulated and in real time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isfinite
 
@@ -45,6 +45,11 @@ class ObservedRun:
     def abandoned(self) -> int:
         """The number of abandoned rounds, which were no step of the algorithm."""
         return self._observer.abandoned
+
+    @property
+    def aggregation_notes(self) -> Sequence[tuple[str, str]]:
+        """Notes on what the rule of aggregation did, each with the key that it concerns."""
+        return ()
 
     @property
     def looks(self) -> list[str]:

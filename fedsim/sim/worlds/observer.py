@@ -107,6 +107,7 @@ class Observer:
         abandoned: the number of rounds that were no step of the algorithm.
         feasible: whether the last evaluated model meets the constraint; None without one.
         ends: the time of each committed round, s, from round 0 on.
+        counts: returns the server's counts in the round that ends, by column.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Observer:
         self.abandoned = 0
         self.ends: list[float] = []
         self.feasible: bool | None = None
+        self.counts: Callable[[], dict[str, float]] = dict
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -175,7 +177,7 @@ class Observer:
         figures = {**measures, **((self._about if self._iterates else about) or {})}
         if self._keeps:
             self._held, self._given, self._about = kept, figures, about or {}
-        self._write_round(looked_at, figures)
+        self._write_round(looked_at, figures | self.counts())
 
     @property
     def nodes(self) -> NodeModels | None:
@@ -189,7 +191,7 @@ class Observer:
         """End a round that was abandoned: the model and figures of the last one stay."""
         self.abandoned += 1
         complete = self._given is not None
-        self._write_round(self._held, self._given or {}, complete=complete)
+        self._write_round(self._held, (self._given or {}) | self.counts(), complete=complete)
 
     def _write_round(
         self, model: Array, measures: dict[str, float], *, complete: bool = True

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.core.errors import Failed
 from fedsim.core.ports import SERVER, Array, ClientId, Message, Reply
+from fedsim.protocol.aggregation import Tally
 from fedsim.protocol.participation import ExchangeOutcome, Sent
 from fedsim.protocol.reporting import CHOSEN, to_candidates
 from fedsim.protocol.selection import Cohort
@@ -137,6 +138,11 @@ class RoundServer(Clocked):
     def unheard(self) -> int:
         """The number of clients that were asked, and of which no reply has ever counted."""
         return self._protocol.unheard
+
+    @property
+    def tally(self) -> Tally:
+        """What the rule of aggregation did beside combining vectors."""
+        return self._protocol.aggregator.tally
 
     @property
     def answers(self) -> tuple[int, int, int]:

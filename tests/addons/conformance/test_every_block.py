@@ -47,6 +47,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "GivenMatrix": {"rows": [[0.5, 0.5], [0.5, 0.5]]},
     **{key: {"byzantine": 1} for key in _COUNTED},
     "CentredClipping": {"radius": 1.0},
+    "ClippedGossip": {"radius": 1.0},
     "ScaledAttack": {"factor": 10.0},
     "Partitioned": {"partitioner": "IidPartitioner"},
 }

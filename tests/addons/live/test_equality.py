@@ -31,6 +31,14 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "fedavg, large updates": {"participation": {"kind": "importance", "count": 2}},
     "fedavg, quantised": {"wire": {"values": "float32", "up": QUANTISED, "down": UPDATES}},
+    "fedavg, false labels": {
+        "fleet": [
+            {"count": CLIENTS - 2},
+            {"count": 1, "attack": {"kind": "label-flip"}},
+            {"count": 1, "attack": {"kind": "sign-flip"}},
+        ],
+        "aggregation": {"kind": "krum", "byzantine": 0},
+    },
     "fedsgm": {},
     "fedgradmp": {},
     "fed-ht": {},
@@ -60,7 +68,7 @@ def messages(result: Result) -> pd.DataFrame:
     return rows.astype(str).sort_values(columns, ignore_index=True)
 
 
-QUICK = {"chb", "fedavg, quantised"}
+QUICK = {"chb", "fedavg, quantised", "fedavg, false labels"}
 """Cases that run by default."""
 
 

@@ -8,6 +8,7 @@ from .computing import computing
 from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
+from .liars import liars
 from .methods import METHODS, method
 from .networks import cells, gateway, network, shared_air, stacks, windows
 from .peers import failures, medium, peers
@@ -86,4 +87,5 @@ def world(number: int) -> Block:
     if dice.chance(0.1) and not (dice.careful and (has_own_models or local)):
         blocks["counting"] = "iterates"
     estimate(dice, blocks)
+    liars(dice, blocks, clients)
     return blocks

@@ -20,6 +20,7 @@ from fedsim.sim.engine.calendar import Calendar
 from .auditor import audit
 from .dice import Block
 from .evidence import Evidence
+from .rules import recomputed
 
 MOST_EVENTS = 4_000_000
 """What is scheduled in a world at most, which has a few rounds of a few clients.
@@ -81,7 +82,7 @@ def play(world: Block, files: Path, *, twice: bool = False) -> Outcome:
         files: the folder of the files that it names.
         twice: whether it is to be run again, for the same bytes.
     """
-    with tempfile.TemporaryDirectory() as out, chdir(files), _strictly():
+    with tempfile.TemporaryDirectory() as out, chdir(files), _strictly(), recomputed():
         try:
             return _play(world, Path(out), twice=twice)
         except ScenarioError as error:

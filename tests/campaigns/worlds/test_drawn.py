@@ -11,8 +11,6 @@ import pytest
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import ScenarioError
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES, SPLITS
-from fedsim.protocol.aggregation import AGGREGATIONS
-from fedsim.protocol.attacks import ATTACKS
 from fedsim.protocol.secrecy import SECRECY
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
@@ -39,10 +37,6 @@ WHOLE = {
     "Muon": "refused by models without matrices: tests/problems/test_optimizers.py",
     "GivenOptimizer": "an optimizer that Python hands over",
     "GivenTransformation": "an optimizer that Python hands over",
-    **{
-        model.__name__: "rules and false clients: tests/algorithms/test_false_clients.py"
-        for model in (*AGGREGATIONS, *ATTACKS)
-    },
     **{model.__name__: "secure aggregation: tests/protocol/secrecy" for model in SECRECY},
 }
 """Classes that are not drawn, with the reason."""
@@ -81,9 +75,7 @@ FIELDS = {
     ),
     "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
-    "Scenario.aggregation": "rules: tests/algorithms/test_false_clients.py",
     "Scenario.secrecy": "secure aggregation: tests/protocol/secrecy",
-    "Group.attack": "false clients: tests/algorithms/test_false_clients.py",
     "Tier.attack": "refused: gateways are true",
     "Group.intervals": "only `robust` reads it: tests/addons/calibration",
     "Tier.intervals": "only `robust` reads it: tests/addons/calibration",
@@ -202,9 +194,6 @@ def _values(annotation: Any) -> set[Any]:
 
 
 def test_what_is_not_drawn_is_there() -> None:
-    registries = (
-        *(SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES),
-        *(AGGREGATIONS, ATTACKS, SECRECY),
-    )
+    registries = (SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES, SECRECY)
     names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

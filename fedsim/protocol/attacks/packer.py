@@ -1,0 +1,34 @@
+"""The packer of a false client."""
+
+from collections import deque
+
+import numpy as np
+
+from fedsim.core.ports import DENSE, Array, Packer, Payload, Structure
+from fedsim.protocol.attacks.base import Attack
+
+
+class FalsePacker:
+    """Packs, for one field of a false client, something else than what it is given.
+
+    Args:
+        packer: encodes what is sent instead.
+        attack: decides what that is.
+        rng: the stream of its draws.
+    """
+
+    def __init__(self, packer: Packer, attack: Attack, rng: np.random.Generator) -> None:
+        self._packer, self._attack, self._rng = packer, attack, rng
+        self._earlier = deque[Array](maxlen=attack.memory)
+
+    def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
+        """Return the payload of what is sent in place of a vector."""
+        attack = self._attack
+        sent = attack.distort(vector, self._earlier, self._rng)
+        if attack.memory:
+            self._earlier.append(vector.copy())
+        return self._packer.pack(sent, structure if attack.keeps_structure else DENSE)
+
+    def take_back(self, payload: Payload) -> None:
+        """Undo the packing of a payload that is known to be lost."""
+        self._packer.take_back(payload)

@@ -54,6 +54,7 @@ from fedsim.problems import (
 from fedsim.protocol.aggregation import AnyAggregation, Mean
 from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
+from fedsim.protocol.privacy import AnyPrivacy
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.scenario.merging import STAR
@@ -428,6 +429,9 @@ class ScenarioKeys(Spec):
     aggregation: AnyAggregation = as_written(
         {"kind": "mean"}, "how the server combines the vectors of its clients"
     )
+    privacy: AnyPrivacy = as_written(
+        None, "clipped replies, noise and an account of epsilon; null: none"
+    )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; if empty, ideal clients, as many as the split has"
     )
@@ -495,6 +499,8 @@ class ScenarioKeys(Spec):
             written.pop("tiers", None)
         if isinstance(self.aggregation, Mean):
             written.pop("aggregation", None)
+        if self.privacy is None:
+            written.pop("privacy", None)
         return written
 
     @property

@@ -18,6 +18,7 @@ from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import ProgramProblem, reports
 from fedsim.protocol.attacks import Attack
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.privacy.wrapper import EPSILON, PrivateMethod, Terms
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.results.record.client_table import Facts
@@ -27,6 +28,7 @@ from fedsim.results.record.models import Best, CheckpointWriter, ModelTable, Nod
 from fedsim.results.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.building.attacked import under_attack
+from fedsim.scenario.building.confidential import terms_of
 from fedsim.scenario.building.deployment import Deployment
 from fedsim.scenario.building.evaluation import Evaluation
 from fedsim.scenario.building.facts import facts_of
@@ -309,7 +311,9 @@ class Job:
     def facts(self) -> dict[str, Facts]:
         """What each client is, for the client table."""
         names, rows = self.problem.naming.clients, self.problem.rows
-        return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+        facts = facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+        spent = {} if self._private is None else {EPSILON: self._private.account.epsilons.tolist()}
+        return {**facts, **spent}
 
     def run_notes(self) -> Iterable[tuple[str, str]]:
         """Return notes on what clients' own programs did, each a key and a sentence."""
@@ -393,12 +397,27 @@ class Job:
         parts = self.algorithm, self._initial, len(self.problem.losses), self.local
         return PersonalMethod(*parts) if self.personal else None
 
+    @cached_property
+    def terms(self) -> Terms | None:
+        """The terms of a differentially private run; None for other runs."""
+        problem, runs = self.problem, self._personal or self.algorithm
+        memory = runs.memory(self._initial) if self.scenario.privacy else None
+        sizes = problem.rows.astype(float)
+        parts = self.algorithm, self.participation, problem.weights, sizes, memory
+        return terms_of(self.scenario, *parts, self.seed)
+
+    @cached_property
+    def _private(self) -> PrivateMethod | None:
+        """The method with clipped replies and noise; None without privacy."""
+        runs = self._personal or self.algorithm
+        return None if self.terms is None else PrivateMethod(runs, self.terms)
+
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
         initial, personal = self._initial, self._personal
         # If preprocessing is fitted by messages, they come before those of the method.
-        exchange, runs = problem.fit_exchange, personal or method
+        exchange, runs = problem.fit_exchange, self._private or personal or method
         layers = problem.layers if self.local is None else self.local.layers
         observed = self._observe(personal)
         return Numerics(

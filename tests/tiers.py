@@ -39,6 +39,7 @@ LIBRARIES = {
     "sql": ("duckdb",),
     "pcap": ("dpkt",),
     "crate": ("rocrate",),
+    "privacy": ("dp_accounting",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "flwr-datasets": ("flwr_datasets",),
     "wandb": ("wandb",),

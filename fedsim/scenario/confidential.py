@@ -1,6 +1,7 @@
 """Checks of `privacy`: whether a method, its rounds and its wire go with it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from fedsim.algorithms import PeerAlgorithm
 from fedsim.core.blocks.declared import reasons
@@ -58,9 +59,18 @@ def _unfit_rounds(scenario: ScenarioKeys, spec: Privacy) -> Iterator[Conflict]:
             if scenario.participation.wanted or scenario.clients:
                 text = f"{error}: then no noise of the vectors has the privacy that noise states"
                 yield "privacy.clip.count_noise", f"{text}; give more, or less noise", spec.noise
-    if spec.where == "distributed":
+    secrecy: Any = getattr(scenario, "secrecy", None)
+    if spec.where == "distributed" and secrecy is None:
         text = "got distributed, whose parts of the noise protect only a sum; give secrecy, or"
         yield "privacy.where", f"{text} where: server or clients", spec.where
+    if secrecy is None:
+        return
+    if isinstance(spec.clip, AdaptiveClip):
+        text = "got adaptive, but under secrecy no server sees the bits; give a number"
+        yield "privacy.clip", text, spec.clip.kind
+    elif spec.clip > secrecy.clip:
+        text = f"got {spec.clip:g}, but secrecy.clip shortens vectors to {secrecy.clip:g}; give it"
+        yield "privacy.clip", text, spec.clip
 
 
 def _unfit_sums(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -70,7 +70,7 @@ class Bound:
 
 
 @lru_cache
-def _orders() -> Array:
+def renyi_orders() -> Array:
     """Return the orders of divergences.
 
     Raises:
@@ -91,7 +91,7 @@ def divergences(squares: float, bound: Bound) -> Array:
         squares: the sum of r^2 over the round's releases.
         bound: which bound holds.
     """
-    orders = _orders()
+    orders = renyi_orders()
     if squares == 0 or bound.sampling == "none":
         return np.asarray(orders * (squares / 2))
     import dp_accounting as dp
@@ -125,7 +125,7 @@ def epsilon_of(divergence: Array, delta: float) -> float:
         divergence: the Renyi divergence at each order, shape (orders,).
         delta: delta.
     """
-    orders = _orders()
+    orders = renyi_orders()
     if not divergence.any():
         return 0.0
     if not np.isfinite(divergence).any():
@@ -164,16 +164,17 @@ class Account:
             budget: the largest epsilon.
         """
         if self._amplified:
-            after = self._spent + most**2
+            squares = np.full(1, most**2)
         elif self._bound.everyone:
             repeated = np.bincount(senders).max(initial=1)
-            after = self._spent + (repeated * most) ** 2
+            squares = np.full(self._bound.clients, (repeated * most) ** 2)
         else:
-            after = self._spent + np.bincount(senders, ratios, self._bound.clients) ** 2
+            squares = np.bincount(senders, ratios, self._bound.clients) ** 2
+        after = self._spent + squares
         if budget < inf and self._epsilon(after) > budget:
             return False
-        self._reached_all = self._amplified or bool((after > self._spent).all())
-        self._open += float((after - self._spent).max())
+        self._reached_all = bool(squares.all())
+        self._open += float(squares.max())
         self._spent = after
         return True
 

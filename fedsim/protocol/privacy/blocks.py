@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from fedsim.core.blocks.choice import failure
 from fedsim.core.blocks.spec import Given, Keys, PerCent, Spec
 
-Bound = Annotated[float, Field(gt=0)]
+Norm = Annotated[float, Field(gt=0)]
 
 
 class AdaptiveClip(Spec):
@@ -23,9 +23,9 @@ class AdaptiveClip(Spec):
     quantile: Annotated[float, PerCent()] = Field(
         default=0.5, gt=0, lt=1, description="the share of replies whose norm is at most the clip"
     )
-    start: Bound = Field(default=0.1, description="the clip of round 1")
+    start: Norm = Field(default=0.1, description="the clip of round 1")
     rate: float = Field(default=0.2, gt=0, description="eta, the step of the clip's logarithm")
-    count_noise: Bound | None = Field(
+    count_noise: Norm | None = Field(
         default=None,
         description="standard deviation of the noise on the number of bits; null: a twentieth of"
         " the expected number of replies",
@@ -35,7 +35,7 @@ class AdaptiveClip(Spec):
 class Privacy(Spec):
     """Client-level differential privacy: clipped replies, noise, and an account of epsilon."""
 
-    clip: Bound | Given[AdaptiveClip, AdaptiveClip | Keys] = Field(
+    clip: Given[Norm | AdaptiveClip, Norm | AdaptiveClip | Keys] = Field(
         description="C, the largest L2 norm of what a client sends in a reply: a number, or"
         " {kind: adaptive, quantile: 0.5} for a quantile of the clients' norms"
     )

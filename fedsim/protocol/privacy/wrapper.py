@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from functools import cache
-from math import inf
+from math import ceil, inf, log2
 from typing import Any, cast
 
 import numpy as np
@@ -51,6 +50,8 @@ class Terms:
         means: whether the method takes means, by `Server.coefficients`.
         budget: the largest epsilon; infinite for none.
         seed: the seed of the run.
+        integers: the integers per unit of a secure aggregation; 0 without one.
+        coordinates: the number of coordinates of a reply.
     """
 
     spec: Privacy
@@ -61,6 +62,8 @@ class Terms:
     means: bool = True
     budget: float = inf
     seed: int = 1
+    integers: float = 0.0
+    coordinates: int = 1
 
     @property
     def vector_noise(self) -> float:
@@ -75,14 +78,26 @@ class Terms:
     @property
     def squares(self) -> float:
         """The sum of r^2 that a round costs a client that replies in it once."""
-        if not self.spec.noise:
-            return inf
-        return (self.span / self.spec.noise) ** 2
+        return self.squares_of(self.bound.sample)
 
-    @property
-    def span(self) -> float:
-        """How far neighbours can differ in one reply, in units of the clip."""
-        return 2.0 if self.bound.replaces else 1.0
+    def squares_of(self, replies: float) -> float:
+        """Return the same for a round with this many replies.
+
+        With distributed noise each client adds its part, so fewer replies have less. Rounding moves
+        a vector of d coordinates by less than sqrt(d) integers. Skellam noise of a standard
+        deviation of s integers has, at each order a, at most the divergence of Gaussian noise for
+        r^2 (1 + 7/(2 s^2)): by corollary 4.1 of Agarwal, Kairouz, Liu 2021, where an L1 sensitivity
+        of integers is at most the square of that in L2, and 2 a + 5 at most 7 a.
+        """
+        noise = self.spec.noise
+        if not noise:
+            return inf
+        if self.spec.where != "distributed":
+            return ((2.0 if self.bound.replaces else 1.0) / noise) ** 2
+        clip = self.spec.first_clip * self.integers
+        noise *= (replies / self.bound.sample) ** 0.5
+        ratio = (1 + self.coordinates**0.5 / clip) / noise
+        return float(ratio**2 * (1 + 3.5 / (noise * clip) ** 2))
 
 
 class PrivateMethod(Wrapper):
@@ -109,6 +124,14 @@ class PrivateMethod(Wrapper):
         streams = Streams(self.terms.seed)
         self._server_rng, self._count_rng = streams("privacy"), streams("privacy", "count")
         self._streams, self._client_rngs = streams, dict[ClientId, np.random.Generator]()
+
+    @property
+    def headroom(self) -> int:
+        """The bits that ten standard deviations of a client's own noise need beside its vector."""
+        if self.terms.spec.where != "distributed":
+            return 0
+        own = self.terms.spec.noise / self.terms.bound.sample**0.5
+        return ceil(log2(1 + 10 * own))
 
     async def serve(self, server: Server) -> None:
         """Run the method's server, with a new account."""
@@ -226,7 +249,7 @@ class _PrivateServer(View):
         terms, noise = self._terms, self._terms.vector_noise
         sizes = np.ones(len(replies)) if weights is None else np.abs(weights)
         largest = float(sizes.max())
-        if terms.means and weights is not None:
+        if terms.means and weights is not None and not changes:
             largest = max(largest, float(terms.weights.max()) / terms.expected)
         # A late reply may have had a larger clip.
         sizes = sizes * np.array([self._clips.get(each.round, self._clip) for each in replies])
@@ -256,7 +279,7 @@ class _PrivateServer(View):
         self._handed = self._handed or bool(replies)
         if self._spec.where != "server" and replies:
             # What a client has sent with noise, it has lost, whatever the server does with it.
-            ratios = np.full(len(replies), self._terms.squares**0.5)
+            ratios = np.full(len(replies), self._terms.squares_of(len(replies)) ** 0.5)
             self._method.account.charge(senders(replies), ratios, float(ratios[0]))
         return replies
 
@@ -335,11 +358,18 @@ class _PrivateClient(View):
 _CLIP, _WITHIN = "privacy_clip", "privacy_within"
 
 
-@cache
+_DERIVED: dict[tuple[type[Message], str], type[Message]] = {}
+
+
 def _type_with(kind: type[Message], field: str) -> type[Message]:
-    """Return the class of messages with one more field."""
-    fields = [(field, Payload)]
-    return make_dataclass(kind.__name__, fields, bases=(kind,), frozen=True, slots=True, eq=False)
+    """Return the class of messages with one more field; the same arguments give the same class."""
+    if (kind, field) not in _DERIVED:
+        more = [(field, Payload)]
+        derived = make_dataclass(
+            kind.__name__, more, bases=(kind,), frozen=True, slots=True, eq=False
+        )
+        _DERIVED[kind, field] = derived
+    return _DERIVED[kind, field]
 
 
 def _with_field(message: Message, field: str, payload: Payload) -> Message:

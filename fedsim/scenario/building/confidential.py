@@ -37,6 +37,7 @@ def terms_of(
     sizes: Array,
     memory: Any,
     seed: int,
+    dimension: int,
 ) -> Terms | None:
     """Return the terms of a scenario's private run; None without privacy.
 
@@ -48,23 +49,32 @@ def terms_of(
         sizes: the number of samples of each client, shape (M,).
         memory: the memory of a client; None for none.
         seed: the seed of the run.
+        dimension: the number of values of a vector that is sent.
     """
     spec = scenario.privacy
     if spec is None:
         return None
     plain = isinstance(policy, Sample) and policy.estimate == "plain"
     counted = np.ones(len(weights)) if plain else weights
-    budget = scenario.stop.epsilon
+    budget, fields = scenario.stop.epsilon, max(len(method.up), 1)
     return Terms(
         spec=spec,
         bound=_bound_of(scenario, spec, method, policy, counted, memory),
         weights=counted,
         expected=_expected(policy, counted, sizes),
-        fields=max(len(method.up), 1),
+        fields=fields,
         means=method.combines == "mean",
         budget=inf if budget is None else budget,
         seed=seed,
+        integers=_integers(scenario),
+        coordinates=dimension * fields,
     )
+
+
+def _integers(scenario: Scenario) -> float:
+    """Return the integers per unit of the scenario's secure aggregation; 0 without one."""
+    secrecy: Any = getattr(scenario, "secrecy", None)
+    return 0.0 if secrecy is None else float((2 ** (secrecy.bits - 1) - 1) / secrecy.clip)
 
 
 def _replies(policy: Participation, clients: int) -> float:

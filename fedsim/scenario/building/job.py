@@ -404,7 +404,7 @@ class Job:
         memory = runs.memory(self._initial) if self.scenario.privacy else None
         sizes = problem.rows.astype(float)
         parts = self.algorithm, self.participation, problem.weights, sizes, memory
-        return terms_of(self.scenario, *parts, self.seed)
+        return terms_of(self.scenario, *parts, self.seed, self.sent_values)
 
     @cached_property
     def _private(self) -> PrivateMethod | None:

@@ -50,7 +50,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "wire": ("wire",),
     "fleet": ("fleet", "tiers"),
     "network": ("network",),
-    "rounds": ("participation", "silence", "aggregation", "stop"),
+    "rounds": ("participation", "silence", "aggregation", "privacy", "stop"),
     "observing": ("measures", "observe", "models"),
 }
 """The pages on the blocks of a scenario, under docs/scenario, and the keys that each is on."""

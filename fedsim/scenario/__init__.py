@@ -112,14 +112,17 @@ if TYPE_CHECKING:
         FullParticipation,
         ImportanceParticipation,
         OortParticipation,
+        PoissonParticipation,
         PowerOfChoiceParticipation,
         UniformParticipation,
         WeightedParticipation,
     )
+    from fedsim.protocol.privacy import AdaptiveClip, Privacy
     from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
     from fedsim.protocol.stop_rules import (
         EmptyBatteries,
         EnergyLimit,
+        EpsilonLimit,
         GapTarget,
         ObjectiveTarget,
         Patience,
@@ -137,6 +140,7 @@ else:
 
 __all__ = [
     "ALittleIsEnough",
+    "AdaptiveClip",
     "AgeParticipation",
     "AlwaysAvailable",
     "AsynchronousParticipation",
@@ -160,6 +164,7 @@ __all__ = [
     "EmptyBatteries",
     "EnergyAwareParticipation",
     "EnergyLimit",
+    "EpsilonLimit",
     "Exponential",
     "FastestMixing",
     "FedScaleAvailability",
@@ -218,8 +223,10 @@ __all__ = [
     "PensieveTrace",
     "Phone",
     "Plan",
+    "PoissonParticipation",
     "PositionTraces",
     "PowerOfChoiceParticipation",
+    "Privacy",
     "ProblemSpec",
     "Radio",
     "Random",

@@ -92,7 +92,7 @@ def divergences(squares: float, bound: Bound) -> Array:
         bound: which bound holds.
     """
     orders = renyi_orders()
-    if squares == 0 or bound.sampling == "none":
+    if squares in (0.0, inf) or bound.sampling == "none":
         return np.asarray(orders * (squares / 2))
     import dp_accounting as dp
 

@@ -176,6 +176,27 @@ def test_fast_devices_lose_more(tmp_path: Path) -> None:
     assert all(np.isclose(possible, each).any() for each in epsilon)
 
 
+def test_private_runs_are_priced_again_and_in_many_worlds(tmp_path: Path) -> None:
+    """Times have no say in epsilon: a re-priced run equals a fresh one, file by file."""
+    blocks = {
+        "algorithm": {"kind": "fedavg", "step_size": 0.001, "local_steps": 2},
+        "privacy": {"clip": {"kind": "adaptive", "start": 0.5, "count_noise": 2.0}, "noise": 1.0},
+        "stop": {"rounds": 4},
+        "variants": {"private": {}, "open": {"privacy": None}},
+    }
+    run(tmp_path / "before", **blocks)
+    fedsim.reprice(tmp_path / "before", ["fleet.0.radio=wifi"], tmp_path / "priced")
+    wifi, other = small()["fleet"]
+    run(tmp_path / "fresh", **blocks, fleet=[wifi | {"radio": "wifi"}, other])
+    for table in ("rounds", "clients", "events"):
+        priced, fresh = (
+            (tmp_path / each / "private" / "seed-1" / f"{table}.parquet").read_bytes()
+            for each in ("priced", "fresh")
+        )
+        assert priced == fresh, table
+    assert len(fedsim.robust(tmp_path / "before", worlds=8).constants)
+
+
 REFUSED = [
     ({"algorithm": {"kind": "fedasync", "step_size": 0.1}, **ARRIVALS}, "one by one"),
     ({"algorithm": {"kind": "fednova", "step_size": 0.1}}, "their number of steps"),

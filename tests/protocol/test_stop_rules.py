@@ -177,7 +177,7 @@ def test_rules_are_asked_for_targets_first_and_for_limits_last() -> None:
     stop = Stop.model_validate({**EVERY, "test_accuracy": 0.9, "rank": 3})
     assert [rule.key for rule in stop.rules] == [
         *("gap", "objective", "test_accuracy", "rank", "patience"),
-        *("rounds", "bits", "energy", "time", "batteries"),
+        *("rounds", "bits", "energy", "epsilon", "time", "batteries"),
     ]
     assert stop.targets == {"gap": 1e-9, "objective": 1e-9, "test_accuracy": 0.9, "rank": 3}
 

@@ -42,6 +42,11 @@ WHOLE = {
         model.__name__: "rules and false clients: tests/algorithms/test_false_clients.py"
         for model in (*AGGREGATIONS, *ATTACKS)
     },
+    "PoissonParticipation": "tests/algorithms/test_private.py",
+    **dict.fromkeys(
+        ("Privacy", "AdaptiveClip", "EpsilonLimit"),
+        "accounts of an extra: tests/algorithms/test_private.py",
+    ),
 }
 """Classes that are not drawn, with the reason."""
 
@@ -80,6 +85,8 @@ FIELDS = {
     "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Scenario.aggregation": "rules: tests/algorithms/test_false_clients.py",
+    "Scenario.privacy": "an extra: tests/algorithms/test_private.py",
+    "Stop.epsilon": "an extra: tests/algorithms/test_private.py",
     "Group.attack": "false clients: tests/algorithms/test_false_clients.py",
     "Tier.attack": "refused: gateways are true",
     "Group.intervals": "only `robust` reads it: tests/addons/calibration",

@@ -1,7 +1,7 @@
 """Checks of `privacy`: whether a method, its rounds and its wire go with it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from fedsim.algorithms import PeerAlgorithm
 from fedsim.core.blocks.declared import reasons
@@ -59,7 +59,10 @@ def _unfit_rounds(scenario: ScenarioKeys, spec: Privacy) -> Iterator[Conflict]:
             if scenario.participation.wanted or scenario.clients:
                 text = f"{error}: then no noise of the vectors has the privacy that noise states"
                 yield "privacy.clip.count_noise", f"{text}; give more, or less noise", spec.noise
-    secrecy: Any = getattr(scenario, "secrecy", None)
+    data, secrecy = scenario.problem.data, cast("Any", getattr(scenario, "secrecy", None))
+    if data is not None and data.exchanges_fit:
+        text = "got exchange, by which clients send statistics without noise; use all"
+        yield "problem.data.fit", text, "exchange"
     if spec.where == "distributed" and secrecy is None:
         text = "got distributed, whose parts of the noise protect only a sum; give secrecy, or"
         yield "privacy.where", f"{text} where: server or clients", spec.where

@@ -3,6 +3,7 @@
 import json
 from math import inf, log, sqrt
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from scipy.special import logsumexp
 
 from fedsim.core.ports import Array
 from fedsim.protocol.privacy import AdaptiveClip, Privacy
@@ -23,6 +25,7 @@ from fedsim.protocol.privacy.accounting import (
 )
 from fedsim.protocol.privacy.clipping import clipped, next_clip
 from fedsim.protocol.privacy.noise import gaussian, skellam
+from fedsim.protocol.privacy.wrapper import PrivateMethod, Terms
 from tests.protocol.vectors_of_opacus import DELTA, ORDERS
 
 ALL = Bound(sample=10, clients=10)
@@ -190,3 +193,51 @@ def test_bits_and_vectors_share_the_noise() -> None:
     assert vectors**-2 + (2 * count) ** -2 == pytest.approx(1.1**-2)
     with pytest.raises(ValueError, match="at most half"):
         Privacy(clip=AdaptiveClip(), noise=1.1).vector_noise(8)
+
+
+@pytest.mark.parametrize("deviation", [2.0, 5.0, 30.0])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_skellam_noise_costs_at_most_what_its_terms_state(deviation: float, shift: int) -> None:
+    """The Renyi divergence of shifted Skellam integers, summed up over their law."""
+    values = np.arange(-int(60 * deviation), int(60 * deviation))
+    law = stats.skellam(deviation**2 / 2, deviation**2 / 2)
+    one, other = law.logpmf(values), law.logpmf(values - shift)
+    known = np.isfinite(one) & np.isfinite(other)
+    for order in (2.0, 4.0, 16.0):
+        terms = order * one[known] + (1 - order) * other[known]
+        exact = float(logsumexp(terms)) / (order - 1)
+        ratio = shift / deviation
+        assert exact <= order / 2 * ratio**2 * (1 + 3.5 / deviation**2)
+
+
+class Recording:
+    """A client that keeps the noise that it is to add to its integers."""
+
+    id = 3
+
+    def __init__(self) -> None:
+        self.noise: Any = None
+
+    def pack(self, vector: Array, structure: Any, field: str, noise: Any = None) -> Array:
+        self.noise = noise
+        return vector
+
+
+def test_parts_of_the_noise_add_up_to_it() -> None:
+    """Twenty clients add Skellam integers, whose sum has the deviation z C of units."""
+    spec = Privacy(clip=0.5, noise=1.5, where="distributed")
+    bound, scale = Bound(sample=20, clients=20), 1000.0
+    terms = Terms(spec, bound, np.ones(20), 20.0, integers=scale, coordinates=9)
+    method = PrivateMethod(cast("Any", None), terms)
+    client = Recording()
+    packed = method.client(cast("Any", client)).pack(np.full(9, 1.0))
+    assert np.linalg.norm(cast("Array", packed)) == pytest.approx(0.5)
+    rng = np.random.default_rng(1)
+    total = sum(client.noise(rng, (20_000,), scale) for _ in range(20))
+    assert np.std(total) == pytest.approx(1.5 * 0.5 * scale, rel=0.02)
+    assert np.asarray(total).dtype == np.int64
+    # With half of the clients there is half of the variance; rounding adds up to sqrt(d) integers.
+    assert terms.squares_of(10) == pytest.approx(2 * terms.squares, rel=1e-4)
+    assert terms.squares == pytest.approx((1 + 3 / 500) ** 2 / 1.5**2, rel=1e-5)
+    own = 1.5 / sqrt(20)
+    assert 2.0 ** (method.headroom - 1) < 1 + 10 * own <= 2.0**method.headroom

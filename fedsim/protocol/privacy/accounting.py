@@ -10,7 +10,7 @@ NeurIPS 2020, which is what dp-accounting does.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,18 +92,19 @@ def divergences(squares: float, bound: Bound) -> Array:
         bound: which bound holds.
     """
     orders = renyi_orders()
+    # Replacing a client changes a sum by up to twice its largest contribution.
+    span = 2.0 if bound.sampling == "fixed" else 1.0
+    whole = np.asarray(orders * (span**2 * squares / 2))
     if squares in (0.0, inf) or bound.sampling == "none":
-        return np.asarray(orders * (squares / 2))
+        return whole
     import dp_accounting as dp
 
     relations = dp.NeighboringRelation
+    noised = dp.GaussianDpEvent(squares**-0.5 / span)
     if bound.sampling == "poisson":
-        noised = dp.GaussianDpEvent(squares**-0.5)
         event = dp.PoissonSampledDpEvent(bound.sample / bound.clients, noised)
         relation = relations.ADD_OR_REMOVE_ONE
     else:
-        # Replacing a client changes a sum by up to twice its largest contribution.
-        noised = dp.GaussianDpEvent(squares**-0.5 / 2)
         event = dp.SampledWithoutReplacementDpEvent(bound.clients, int(bound.sample), noised)
         relation = relations.REPLACE_ONE
     from absl import logging
@@ -115,7 +116,8 @@ def divergences(squares: float, bound: Bound) -> Array:
         account = dp.rdp.RdpAccountant(orders, relation).compose(event)
     finally:
         logging.set_verbosity(level)
-    return cast("Array", account.rdp)
+    # A sample is never worse than all clients.
+    return np.asarray(np.minimum(account.rdp, whole))
 
 
 def epsilon_of(divergence: Array, delta: float) -> float:

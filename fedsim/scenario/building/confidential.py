@@ -54,8 +54,11 @@ def terms_of(
     spec = scenario.privacy
     if spec is None:
         return None
-    plain = isinstance(policy, Sample) and policy.estimate == "plain"
-    counted = np.ones(len(weights)) if plain else weights
+    counted = weights
+    if isinstance(policy, Sample) and policy.estimate == "plain":
+        counted = np.ones(len(weights))
+    elif isinstance(policy, WeightedParticipation) and policy.estimate == "unbiased":
+        counted = weights / (len(weights) * policy.expected_shares(sizes))
     budget, fields = scenario.stop.epsilon, max(len(method.up), 1)
     return Terms(
         spec=spec,

@@ -400,8 +400,10 @@ class Job:
     @cached_property
     def terms(self) -> Terms | None:
         """The terms of a differentially private run; None for other runs."""
+        if self.scenario.privacy is None:
+            return None
         problem, runs = self.problem, self._personal or self.algorithm
-        memory = runs.memory(self._initial) if self.scenario.privacy else None
+        memory = runs.memory(self._initial)
         sizes = problem.rows.astype(float)
         parts = self.algorithm, self.participation, problem.weights, sizes, memory
         return terms_of(self.scenario, *parts, self.seed, self.sent_values)
@@ -409,8 +411,9 @@ class Job:
     @cached_property
     def _private(self) -> PrivateMethod | None:
         """The method with clipped replies and noise; None without privacy."""
-        runs = self._personal or self.algorithm
-        return None if self.terms is None else PrivateMethod(runs, self.terms)
+        if self.terms is None:
+            return None
+        return PrivateMethod(self._personal or self.algorithm, self.terms)
 
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm

@@ -13,6 +13,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES, SPLITS
 from fedsim.protocol.aggregation import AGGREGATIONS
 from fedsim.protocol.attacks import ATTACKS
+from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
@@ -43,10 +44,6 @@ WHOLE = {
         for model in (*AGGREGATIONS, *ATTACKS)
     },
     "PoissonParticipation": "tests/algorithms/test_private.py",
-    **dict.fromkeys(
-        ("Privacy", "AdaptiveClip", "EpsilonLimit"),
-        "accounts of an extra: tests/algorithms/test_private.py",
-    ),
 }
 """Classes that are not drawn, with the reason."""
 
@@ -208,7 +205,7 @@ def _values(annotation: Any) -> set[Any]:
 def test_what_is_not_drawn_is_there() -> None:
     registries = (
         *(SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES),
-        *(AGGREGATIONS, ATTACKS),
+        *(AGGREGATIONS, ATTACKS, PARTICIPATION),
     )
     names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

@@ -3,16 +3,17 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import ALGORITHMS
-from fedsim.core.errors import ScenarioError
+from fedsim.algorithms import ALGORITHMS, FedAvg
+from fedsim.core.errors import Failed, ScenarioError
 from fedsim.core.ports import Array
 from fedsim.core.streams import stream
+from fedsim.protocol.estimates import inclusion_probabilities
 from fedsim.protocol.privacy.accounting import Bound, planned_epsilon
 from fedsim.results.record.parts import read_table
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
@@ -349,3 +350,44 @@ def test_poisson_sampling_draws_each_client_by_itself(tmp_path: Path) -> None:
         w = w + shares(problem.weights, cohort) @ np.array([update(problem, m, w) for m in cohort])
         models.append(w)
     check_near(seen.run.models[:20], models)
+
+
+def test_sampling_by_size_weighs_by_the_chance_of_a_client(tmp_path: Path) -> None:
+    """An unbiased mean: p_m over M q_m, over their expected sum, q_m the share of the draws."""
+    problem, rng = local(tmp_path), stream(1, "privacy")
+    seen = told(
+        problem,
+        FEDAVG,
+        tmp_path,
+        privacy={"clip": 0.2, "noise": 0.8},
+        participation={"kind": "weighted", "count": 2},
+    )
+    weights = problem.weights
+    q = inclusion_probabilities(np.array(SIZES, float), 2) / 2
+    counted = weights / (len(SIZES) * q)
+    expected = 2 * q @ counted
+    w, models = np.zeros(problem.dimension), []
+    for cohort in seen.cohorts:
+        step = sum(counted[m] / expected * clip(update(problem, m, w), 0.2) for m in cohort)
+        deviation = 0.8 * 0.2 * counted.max() / expected
+        w = w + step + deviation * rng.standard_normal(problem.dimension)
+        models.append(w)
+    check_near(seen.run.models, models)
+
+
+class AddsUpItself(FedAvg):
+    """Its server adds up replies without the server's sum."""
+
+    kind: Literal["adds-up-itself"] = "adds-up-itself"  # type: ignore[assignment]
+
+    def server_step(self, server: Any, replies: Any) -> Array:
+        return np.asarray(np.mean([reply.message.delta.values for reply in replies], axis=0))
+
+
+def test_a_method_that_adds_up_by_itself_fails_with_the_reason(tmp_path: Path) -> None:
+    blocks = {
+        "algorithm": {"kind": "adds-up-itself", "step_size": 0.001},
+        "privacy": {"clip": 1.0, "noise": 1.0},
+    }
+    with pytest.raises(Failed, match="sums have no noise"):
+        fedsim.run(small(**blocks), out=tmp_path, blocks=[AddsUpItself])

@@ -198,4 +198,5 @@ def privacy_notes(terms: Terms | None, rounds: int) -> Iterator[tuple[str, str]]
             "privacy.clip",
             f"vectors have the noise {terms.vector_noise:.4g}, for bits count, too",
         )
-    yield "privacy.where", f"epsilon is of the models that the server sends; not of {outside}"
+    of = "replies of clients" if bound.replaces else "models that the server sends"
+    yield "privacy.where", f"epsilon is of the {of}; not of {outside}"

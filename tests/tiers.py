@@ -40,6 +40,7 @@ LIBRARIES = {
     "pcap": ("dpkt",),
     "secrecy": ("cryptography",),
     "crate": ("rocrate",),
+    "privacy": ("dp_accounting",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "flwr-datasets": ("flwr_datasets",),
     "wandb": ("wandb",),

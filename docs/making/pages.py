@@ -50,7 +50,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "wire": ("wire",),
     "fleet": ("fleet", "tiers"),
     "network": ("network",),
-    "rounds": ("participation", "silence", "aggregation", "secrecy", "stop"),
+    "rounds": ("participation", "silence", "aggregation", "secrecy", "privacy", "stop"),
     "observing": ("measures", "observe", "models"),
 }
 """The pages on the blocks of a scenario, under docs/scenario, and the keys that each is on."""
@@ -252,6 +252,7 @@ ONLY = {
     "carbon": "; only where a group of the fleet has `carbon`",
     "constraint": "; only of a method with a constraint",
     "names": "; only where the data names its clients",
+    "privacy": "; only with `privacy`",
     "relays": "; only where a client of a graph forwards messages of others",
 }
 """Which runs have a column, as `fedsim.core.table_columns.Column.only` says it."""

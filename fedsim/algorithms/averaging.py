@@ -113,6 +113,12 @@ class FedNova(LocalUpdates):
             raise ValueError(f"schedule: got by: step, but {text}; give by: round, or take fedavg")
         return self
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature: clients send a number, too."""
+        yield from super().natures()
+        text = "got fednova, whose clients send their number of steps beside the update"
+        yield "kind", Nature(unbounded=text)
+
     def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
         """Return the mean step, times the mean number of local steps."""
         return ratio(server, replies, "tau") * mean(server, replies, "delta")

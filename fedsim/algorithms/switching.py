@@ -213,6 +213,13 @@ class FedSGM(Algorithm[SwitchingState]):
     sharpness: PositiveFloat | None = Field(
         default=None, description="beta of soft switching; 2/eps by default"
     )
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature: clients send the value of the constraint."""
+        yield from super().natures()
+        text = f"got {self.kind}, whose clients send the value of their constraint"
+        yield "kind", Nature(unbounded=text)
+
     output: Literal["last", "average"] = Field(
         default="last", description="the model of a round: w_t, or the mean of the near-feasible"
     )

@@ -40,7 +40,7 @@ class Column(NamedTuple):
     title: str = ""
     cost: bool = False
     filled: bool = False
-    only: Literal["", "carbon", "constraint", "names", "relays"] = ""
+    only: Literal["", "carbon", "constraint", "names", "privacy", "relays"] = ""
     measured_in: str = ""
     least: str = ""
     of: "Callable[[Mapping[str, Any]], float] | None" = None
@@ -159,6 +159,7 @@ CLIENTS = (
     Column("device", "text", "its device", filled=True),
     Column("radio", "text", "its radio", filled=True),
     Column("samples", "count", "its samples", filled=True),
+    Column("epsilon", "number", "epsilon that it has lost (`privacy`)", only="privacy"),
     Column("transmissions", "count", "messages sent that carry something"),
     Column("beacons", "count", "messages sent that carry nothing"),
     *(

@@ -18,6 +18,7 @@ from fedsim.protocol.participation import (
     KnownFleet,
     Moment,
     Participation,
+    PoissonParticipation,
     Report,
     Sent,
     WeightedParticipation,
@@ -197,6 +198,8 @@ class Selection:
 
     def _room(self, busy: Set[ClientId]) -> int | None:
         asked = self._policy.asked
+        if isinstance(self._policy, PoissonParticipation):
+            return None  # the draw decides the number
         return None if asked is None else max(asked - len(busy), 0)
 
     # -- informed policies -------------------------------------------------------------
@@ -325,7 +328,8 @@ def sampling_order(
     Raises:
         ClientOrderError: an entry is no client or a duplicate, or clients are missing.
     """
-    whole = not isinstance(policy, Informed) or policy.complete
+    drawn = isinstance(policy, PoissonParticipation)
+    whole = not drawn and (not isinstance(policy, Informed) or policy.complete)
     order = policy.order(samples, number, rng)
     yield from checked_order(order, len(samples), policy.kind, whole=whole)
 

@@ -402,6 +402,19 @@ class EnergyLimit(StopRule):
         return check
 
 
+class EpsilonLimit(StopRule):
+    """This much privacy is spent; the run ends before the round that would exceed it."""
+
+    physical: ClassVar[bool] = False
+
+    kind: Literal["epsilon"] = "epsilon"
+    spent: Above = Field(description="this epsilon may be spent, and no more; see privacy")
+
+    def watch(self) -> RoundCheck:
+        """Return `never`: the account of privacy ends the run."""
+        return never
+
+
 class TimeLimit(StopRule):
     """This much simulated time has passed; it ends a run in the middle of a round."""
 
@@ -443,7 +456,7 @@ STOPS: Registry[StopRule] = Registry(
     "stop rule",
     (
         *(GapTarget, ObjectiveTarget, Patience),
-        *(RoundLimit, TrafficLimit, EnergyLimit, TimeLimit, EmptyBatteries),
+        *(RoundLimit, TrafficLimit, EnergyLimit, EpsilonLimit, TimeLimit, EmptyBatteries),
     ),
     StopRule,
     plural="stops",

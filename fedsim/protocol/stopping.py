@@ -14,8 +14,10 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
+    model_serializer,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
@@ -31,6 +33,7 @@ from fedsim.protocol.stop_rules import (
     Above,
     EmptyBatteries,
     EnergyLimit,
+    EpsilonLimit,
     GapTarget,
     MeasureTarget,
     ObjectiveTarget,
@@ -130,10 +133,19 @@ class Stop(Spec):
     time: DurationOrNone = _value(TimeLimit)
     bits: BitsOrNone = _value(TrafficLimit)
     energy: JoulesOrNone = _value(EnergyLimit)
+    epsilon: Above | None = _value(EpsilonLimit)
     batteries: Whole | None = _value(EmptyBatteries)
     patience: Given[Patience | None, Patience | Keys | None] = as_written(
         None, "the objective, or a measure, has not improved for some rounds"
     )
+
+    @model_serializer(mode="wrap")
+    def _without_epsilon(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit it without privacy, so that files and fingerprints of older scenarios stay."""
+        written: dict[str, object] = write(self)
+        if self.epsilon is None:
+            written.pop("epsilon", None)
+        return written
 
     @model_validator(mode="before")
     @classmethod

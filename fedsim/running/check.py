@@ -23,6 +23,7 @@ from fedsim.running.no_effect import ineffective_settings
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
 from fedsim.scenario import Plan, load
 from fedsim.scenario.building import Builder, Job
+from fedsim.scenario.building.confidential import privacy_notes
 from fedsim.scenario.building.estimates import estimate_notes
 from fedsim.scenario.building.feasibility import deadline
 from fedsim.scenario.plan import Written
@@ -184,6 +185,8 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         yield from _unassigned_rows(job)
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
+        private = privacy_notes(job.terms, job.scenario.stop.rounds)
+        yield from (Note(job.variant.name, *note) for note in private)
         first_rounds = openings.get(job.variant.name)
         yield from _identical_seeds(job, first_rounds)
         yield from ineffective_settings(job, first_rounds)

@@ -114,15 +114,18 @@ if TYPE_CHECKING:
         FullParticipation,
         ImportanceParticipation,
         OortParticipation,
+        PoissonParticipation,
         PowerOfChoiceParticipation,
         UniformParticipation,
         WeightedParticipation,
     )
+    from fedsim.protocol.privacy import AdaptiveClip, Privacy
     from fedsim.protocol.secrecy import LightSecAgg, SecAgg, SecAggPlus
     from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
     from fedsim.protocol.stop_rules import (
         EmptyBatteries,
         EnergyLimit,
+        EpsilonLimit,
         GapTarget,
         ObjectiveTarget,
         Patience,
@@ -140,6 +143,7 @@ else:
 
 __all__ = [
     "ALittleIsEnough",
+    "AdaptiveClip",
     "AgeParticipation",
     "AlwaysAvailable",
     "AsynchronousParticipation",
@@ -164,6 +168,7 @@ __all__ = [
     "EmptyBatteries",
     "EnergyAwareParticipation",
     "EnergyLimit",
+    "EpsilonLimit",
     "Exponential",
     "FastestMixing",
     "FedScaleAvailability",
@@ -224,8 +229,10 @@ __all__ = [
     "PensieveTrace",
     "Phone",
     "Plan",
+    "PoissonParticipation",
     "PositionTraces",
     "PowerOfChoiceParticipation",
+    "Privacy",
     "ProblemSpec",
     "Radio",
     "Random",

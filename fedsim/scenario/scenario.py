@@ -18,6 +18,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
+from fedsim.scenario.confidential import unfit_privacy
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.secret import unfit_secrecy
 from fedsim.scenario.specs import ScenarioKeys
@@ -235,6 +236,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from unfit_aggregation(scenario)
     yield from unfit_attacks(scenario)
     yield from unfit_secrecy(scenario)
+    yield from unfit_privacy(scenario)
     yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)

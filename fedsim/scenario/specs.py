@@ -54,6 +54,7 @@ from fedsim.problems import (
 from fedsim.protocol.aggregation import AnyAggregation, Mean
 from fedsim.protocol.attacks import AnyAttack
 from fedsim.protocol.participation import AnyParticipation
+from fedsim.protocol.privacy import AnyPrivacy
 from fedsim.protocol.secrecy import AnySecrecy
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Counting, Observe, Stop
@@ -432,6 +433,9 @@ class ScenarioKeys(Spec):
     secrecy: AnySecrecy = as_written(
         None, "secure aggregation: the server learns sums of its clients' vectors, no single one"
     )
+    privacy: AnyPrivacy = as_written(
+        None, "clipped replies, noise and an account of epsilon; null: none"
+    )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; if empty, ideal clients, as many as the split has"
     )
@@ -501,6 +505,8 @@ class ScenarioKeys(Spec):
             written.pop("aggregation", None)
         if self.secrecy is None:
             written.pop("secrecy", None)
+        if self.privacy is None:
+            written.pop("privacy", None)
         return written
 
     @property

@@ -153,6 +153,7 @@ EVERY: dict[str, Any] = {
     "time": "1 h",
     "bits": "1 GB",
     "energy": "1 MJ",
+    "epsilon": 1000,
     "batteries": 1,
     "patience": {"rounds": 100},
 }
@@ -162,7 +163,8 @@ POWERED = [{"count": 3, "device": "phone-mid", "radio": "lte", "battery": {}}]
 @every("key", STOPS.own)
 def test_each_rule_says_itself_whether_it_may_end_a_run_early(key: str) -> None:
     """The estimate of a study's time is an upper bound if it does."""
-    written = small(**GD, fleet=POWERED, stop={"rounds": 3, key: EVERY[key]})
+    private = {"privacy": {"clip": 1.0, "noise": 1.0}} if key == "epsilon" else {}
+    written = small(**GD, fleet=POWERED, stop={"rounds": 3, key: EVERY[key]}, **private)
     plan = fedsim.load(written)
     said = check_plan(plan).title
     assert said.endswith("or less if a stop rule ends runs early") == (key != "rounds")
@@ -175,7 +177,7 @@ def test_rules_are_asked_for_targets_first_and_for_limits_last() -> None:
     stop = Stop.model_validate({**EVERY, "test_accuracy": 0.9, "rank": 3})
     assert [rule.key for rule in stop.rules] == [
         *("gap", "objective", "test_accuracy", "rank", "patience"),
-        *("rounds", "bits", "energy", "time", "batteries"),
+        *("rounds", "bits", "energy", "epsilon", "time", "batteries"),
     ]
     assert stop.targets == {"gap": 1e-9, "objective": 1e-9, "test_accuracy": 0.9, "rank": 3}
 

@@ -125,6 +125,7 @@ GOOD: dict[str, Blocks] = {
     "full": {"participation": {"kind": "full", "deadline": "20 s", "quorum": "50 %"}},
     "uniform": {"participation": {"kind": "uniform", "count": 3, "over": 1.3}},
     "weighted": {"participation": {"kind": "weighted", "share": "10 %", "least_charge": "30 %"}},
+    "poisson": {"participation": {"kind": "poisson", "count": 3}},
     "age": {"participation": {"kind": "age", "count": 3, "draw": "weighted"}},
     "oort": {"participation": {"kind": "oort", "share": "50 %", "penalty": 1.0}},
     "energy-aware": battery() | {"participation": {"kind": "energy-aware", "count": 3}},

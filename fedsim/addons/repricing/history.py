@@ -29,6 +29,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.ports import SERVER, ClientId
 from fedsim.core.text import quantity
 from fedsim.physics.hierarchy import Hierarchy, hierarchy
+from fedsim.protocol.privacy.wrapper import EPSILON
 from fedsim.results.record.folder import SCENARIO, check_run
 from fedsim.results.record.manifest import read_manifest
 from fedsim.results.record.parts import read_table
@@ -340,6 +341,7 @@ class Original:
         summary, manifest: their contents.
         samples: the number of samples of each client.
         names: the names of the clients in the data; empty without names.
+        epsilons: the epsilon of each client; empty without privacy.
         scenario: of the run.
         blocks: user-defined classes that it may name.
     """
@@ -351,6 +353,7 @@ class Original:
     scenario: Scenario
     blocks: tuple[type[Spec], ...]
     names: tuple[str, ...] = ()
+    epsilons: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, folder: Path, blocks: tuple[type[Spec], ...]) -> "Original":
@@ -367,7 +370,9 @@ class Original:
         names = table["name"].to_pylist() if "name" in table.column_names else ()
         scenario = load(folder / SCENARIO, blocks=blocks).variants[0].scenario
         samples = tuple(table["samples"].to_pylist())
-        return cls(folder, summary, manifest, samples, scenario, blocks, tuple(names))
+        spent = table[EPSILON].to_pylist() if EPSILON in table.column_names else ()
+        own = tuple(names), tuple(spent)
+        return cls(folder, summary, manifest, samples, scenario, blocks, *own)
 
     @property
     def tree(self) -> Hierarchy | None:

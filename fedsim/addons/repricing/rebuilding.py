@@ -18,6 +18,7 @@ from fedsim.core.ports import Array, ClientId, Packer, node_name
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems.problem import client_shares
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.privacy.wrapper import EPSILON
 from fedsim.protocol.stopping import Stop
 from fedsim.results.record.client_table import Facts
 from fedsim.results.record.folder import MODELS
@@ -168,7 +169,9 @@ class Repricing:
     def facts(self) -> Mapping[str, Facts]:
         """The attributes of the clients, for the client table."""
         samples, names = np.array(self.original.samples, np.int64), self.original.names
-        return facts_of(self.groups, self.members, samples, names, self.deployment.hierarchy)
+        facts = facts_of(self.groups, self.members, samples, names, self.deployment.hierarchy)
+        spent = self.original.epsilons
+        return {**facts, EPSILON: spent} if spent else facts
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return the writer of the run's models."""

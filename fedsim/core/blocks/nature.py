@@ -25,6 +25,7 @@ class Nature:
         reacts: the result of the optimisation depends on when things happen.
         simulated: a real client has no such thing, or a real server cannot observe it.
         apart: the server reads single replies, and not only sums of them.
+        unbounded: clients send more than vectors, such as numbers that no clipping bounds.
     """
 
     varies: str = ""
@@ -35,6 +36,7 @@ class Nature:
     reacts: str = ""
     simulated: str = ""
     apart: str = ""
+    unbounded: str = ""
 
     def first(self, traits: Iterable[str]) -> str:
         """Return the reason for the first of `traits` that the block has; empty if it has none."""
@@ -56,6 +58,9 @@ OF_SIMULATION = ("simulated",)
 
 OF_SINGLE_REPLIES = ("apart",)
 """The traits for which sums of replies do not suffice, so no rule can take their place."""
+
+OF_UNBOUNDED_REPLIES = ("apart", "unbounded")
+"""The traits by which one client can change what the server computes by more than noise covers."""
 
 CONSTANT = Nature()
 """The nature of a block that depends only on messages and work, always in the same way."""

@@ -13,6 +13,7 @@ from fedsim.core.blocks.spec import Block, Given, Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
 from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (
+    PoissonParticipation,
     Sample,
     UniformParticipation,
     WeightedParticipation,
@@ -56,6 +57,7 @@ __all__ = [
     "Moment",
     "OortParticipation",
     "Participation",
+    "PoissonParticipation",
     "PowerOfChoiceParticipation",
     "Report",
     "Rounds",
@@ -79,6 +81,7 @@ PARTICIPATION: Registry[Spec] = Registry(
             "full": "FullParticipation",
             "uniform": "UniformParticipation",
             "weighted": "WeightedParticipation",
+            "poisson": "PoissonParticipation",
             "age": "AgeParticipation",
             "oort": "OortParticipation",
             "power-of-choice": "PowerOfChoiceParticipation",

@@ -152,6 +152,29 @@ class UniformParticipation(Sample):
         return permutation(len(samples), rng)
 
 
+class PoissonParticipation(Sample):
+    """Each client takes part by itself with the same probability, so the number varies.
+
+    A round without any client is drawn again. Privacy is amplified most by this sampling; see
+    `fedsim.protocol.privacy`.
+    """
+
+    kind: Literal["poisson"] = Field(
+        default="poisson", description="each client by itself with one probability"
+    )
+    count: int | None = Field(default=None, ge=1, description="expected clients per round")
+    over: Literal[1] = Field(default=1, description="there is no number of clients to exceed")
+    chances: ClassVar[Chances] = "equal"
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return the clients of a round, ascending; at least one."""
+        probability = min((self.asked or len(samples)) / len(samples), 1.0)
+        drawn = np.zeros(0, np.int64)
+        while not len(drawn):
+            drawn = np.flatnonzero(rng.random(len(samples)) < probability)
+        return list(map(int, drawn))
+
+
 def weighted_order(weights: Array, rng: np.random.Generator) -> Iterable[int]:
     """Return an order of weighted draws without replacement; the weights are above 0."""
     # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.

@@ -300,7 +300,8 @@ class Builder:
         reference, infeasible = None, ""
         try:
             problem = self._get_problem(scenario, seed)
-            local = division(problem, scenario.algorithm, scenario.participation)
+            private = scenario.privacy is not None
+            local = division(problem, scenario.algorithm, scenario.participation, private=private)
             info = self._info(problem, scenario, seed, local)
             algorithm = scenario.algorithm.configure(info)
             outer = configure_tiers(scenario, info, findings)

@@ -17,6 +17,7 @@ from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import ProgramProblem, reports
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.privacy.wrapper import EPSILON, PrivateMethod, Terms
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.results.record.client_table import Facts
@@ -26,6 +27,7 @@ from fedsim.results.record.models import Best, CheckpointWriter, ModelTable, Nod
 from fedsim.results.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.building.attacked import attacks_of, under_attack
+from fedsim.scenario.building.confidential import terms_of
 from fedsim.scenario.building.deployment import Deployment
 from fedsim.scenario.building.evaluation import Evaluation
 from fedsim.scenario.building.facts import facts_of
@@ -309,7 +311,9 @@ class Job:
     def facts(self) -> dict[str, Facts]:
         """What each client is, for the client table."""
         names, rows = self.problem.naming.clients, self.problem.rows
-        return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+        facts = facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+        spent = {} if self._private is None else {EPSILON: self._private.account.epsilons.tolist()}
+        return {**facts, **spent}
 
     def run_notes(self) -> Iterable[tuple[str, str]]:
         """Return notes on what clients' own programs did, each a key and a sentence."""
@@ -382,6 +386,24 @@ class Job:
         parts = self.algorithm, self._initial, len(self.problem.losses), self.local
         return PersonalMethod(*parts) if self.personal else None
 
+    @cached_property
+    def terms(self) -> Terms | None:
+        """The terms of a differentially private run; None for other runs."""
+        if self.scenario.privacy is None:
+            return None
+        problem, runs = self.problem, self._personal or self.algorithm
+        memory = runs.memory(self._initial)
+        sizes = problem.rows.astype(float)
+        parts = self.algorithm, self.participation, problem.weights, sizes, memory
+        return terms_of(self.scenario, *parts, self.seed, self.sent_values)
+
+    @cached_property
+    def _private(self) -> PrivateMethod | None:
+        """The method with clipped replies and noise; None without privacy."""
+        if self.terms is None:
+            return None
+        return PrivateMethod(self._personal or self.algorithm, self.terms)
+
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
@@ -390,7 +412,7 @@ class Job:
         exchange = problem.fit_exchange
         runs = kept_in_secret(
             scenario,
-            personal or method,
+            self._private or personal or method,
             method,
             policy=self.participation,
             weights=problem.weights,

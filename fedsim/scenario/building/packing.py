@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.algorithms.messages import register_messages
 from fedsim.core.ports import ClientId, Meaning, Packer
 from fedsim.core.streams import stream
+from fedsim.protocol.privacy.wrapper import private_types
 from fedsim.protocol.reporting import message_types
 from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
 from fedsim.scenario import Compression, Scenario
@@ -125,10 +126,12 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
     more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        known = message_types(method.messages, policy) if method.messages else None
+        own = private_types(method.messages, scenario.privacy)
+        known = message_types(own, policy) if own else None
         return ValueTransport(None if known is None else (*known, *more), updates=updates)
     try:
-        known = message_types(register_messages(type(method)), policy)
+        own = private_types(register_messages(type(method)), scenario.privacy)
+        known = message_types(own, policy)
         return ByteTransport((*known, *more))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")

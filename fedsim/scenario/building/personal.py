@@ -31,13 +31,16 @@ from fedsim.protocol.participation import Participation, Sample
 from fedsim.protocol.wrapping import View, Wrapper
 
 
-def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> LocalParts | None:
+def division(
+    problem: Problem, algorithm: Algorithm, policy: Participation, *, private: bool = False
+) -> LocalParts | None:
     """Return the parts of the model that stay with clients; None for none.
 
     Args:
         problem: the clients' losses.
         algorithm: the method of the scenario.
         policy: the client sampling.
+        private: whether sums have noise.
 
     Raises:
         ParameterError: a pattern matches no part, or nothing would be sent.
@@ -58,6 +61,9 @@ def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> L
             " variances may be negative; take participation.estimate: self-normalised, or local"
         )
         raise DataError("loss.statistics", text)
+    if kept and _averages_statistics(problem.loss) and private:
+        text = "got averaged, but the noise of privacy may make variances negative; take local, or"
+        raise DataError("loss.statistics", f"{text} a module with group norm")
     statistics = () if _averages_statistics(problem.loss) else kept
     return local_parts((*named, *map(escape, statistics)), problem.parts)
 

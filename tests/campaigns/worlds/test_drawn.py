@@ -11,6 +11,7 @@ import pytest
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import ScenarioError
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES, SPLITS
+from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.secrecy import SECRECY
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
@@ -38,6 +39,7 @@ WHOLE = {
     "GivenOptimizer": "an optimizer that Python hands over",
     "GivenTransformation": "an optimizer that Python hands over",
     **{model.__name__: "secure aggregation: tests/protocol/secrecy" for model in SECRECY},
+    "PoissonParticipation": "tests/algorithms/test_private.py",
 }
 """Classes that are not drawn, with the reason."""
 
@@ -76,6 +78,8 @@ FIELDS = {
     "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Scenario.secrecy": "secure aggregation: tests/protocol/secrecy",
+    "Scenario.privacy": "an extra: tests/algorithms/test_private.py",
+    "Stop.epsilon": "an extra: tests/algorithms/test_private.py",
     "Tier.attack": "refused: gateways are true",
     "Group.intervals": "only `robust` reads it: tests/addons/calibration",
     "Tier.intervals": "only `robust` reads it: tests/addons/calibration",
@@ -194,6 +198,9 @@ def _values(annotation: Any) -> set[Any]:
 
 
 def test_what_is_not_drawn_is_there() -> None:
-    registries = (SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES, SECRECY)
+    registries = (
+        *(SOURCES, SPLITS, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES),
+        *(PARTICIPATION, SECRECY),
+    )
     names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

@@ -1,0 +1,102 @@
+"""The settings of differential privacy, as scenario blocks."""
+
+from math import inf
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.spec import Given, Keys, PerCent, Spec
+
+Norm = Annotated[float, Field(gt=0)]
+
+
+class AdaptiveClip(Spec):
+    """A clipping norm that follows a quantile of the clients' norms.
+
+    Andrew, Thakkar, McMahan, Ramaswamy, "Differentially Private Learning with Adaptive Clipping",
+    NeurIPS 2021, algorithm 1: each reply has one further bit, whether its norm is at most the clip
+    C. With the noised share b of these bits, C becomes C exp(-rate (b - quantile)).
+    """
+
+    kind: Literal["adaptive"] = "adaptive"
+    quantile: Annotated[float, PerCent()] = Field(
+        default=0.5, gt=0, lt=1, description="the share of replies whose norm is at most the clip"
+    )
+    start: Norm = Field(default=0.1, description="the clip of round 1")
+    rate: float = Field(default=0.2, gt=0, description="eta, the step of the clip's logarithm")
+    count_noise: Norm | None = Field(
+        default=None,
+        description="standard deviation of the noise on the number of bits; null: a twentieth of"
+        " the expected number of replies",
+    )
+
+
+class Privacy(Spec):
+    """Client-level differential privacy: clipped replies, noise, and an account of epsilon."""
+
+    clip: Given[Norm | AdaptiveClip, Norm | AdaptiveClip | Keys] = Field(
+        description="C, the largest L2 norm of what a client sends in a reply: a number, or"
+        " {kind: adaptive, quantile: 0.5} for a quantile of the clients' norms"
+    )
+    noise: float = Field(
+        ge=0,
+        description="z, the noise multiplier: the standard deviation of the noise over C; 0 for"
+        " none, where epsilon is infinite",
+    )
+    where: Literal["server", "clients", "distributed"] = Field(
+        default="server",
+        description="what adds the noise: the server, to its sum of replies, which every client"
+        " trusts it to do; clients, each to its own reply (local privacy); or distributed, each"
+        " client a part, in integers, so that the sum of a secure aggregation (secrecy) has it all",
+    )
+    delta: float = Field(
+        default=1e-5, gt=0, lt=1, description="delta; it should be below 1 over the clients"
+    )
+
+    @model_validator(mode="after")
+    def _counted_noise(self) -> Self:
+        if not isinstance(self.clip, AdaptiveClip) or self.where == "server":
+            return self
+        text = f"got adaptive, but with where: {self.where} no server noises the count of the bits"
+        raise failure(("clip", f"{text}; give a number, or where: server", self.clip.kind))
+
+    @property
+    def first_clip(self) -> float:
+        """The clip of round 1."""
+        return self.clip.start if isinstance(self.clip, AdaptiveClip) else self.clip
+
+    def count_deviation(self, replies: float) -> float:
+        """Return the standard deviation of the noise on the number of bits; infinite for no bits.
+
+        Args:
+            replies: the expected number of replies of a round.
+        """
+        if not isinstance(self.clip, AdaptiveClip):
+            return inf
+        if not self.noise:
+            return 0.0
+        return self.clip.count_noise or replies / 20
+
+    def vector_noise(self, replies: float) -> float:
+        """Return the noise multiplier of the vectors, above z if bits are counted.
+
+        Vectors and bits together then have the privacy of z: z_v = (z^-2 - (2 s)^-2)^(-1/2), with
+        the standard deviation s of the count (Andrew et al. 2021, theorem 1).
+
+        Raises:
+            ValueError: s is at most z/2, so no z_v has that privacy.
+        """
+        deviation = self.count_deviation(replies)
+        if not self.noise or deviation == inf:
+            return self.noise
+        left = self.noise**-2 - (2 * deviation) ** -2
+        if left <= 0:
+            raise ValueError(
+                f"the noise of the count, {deviation:g}, is at most half of {self.noise:g}"
+            )
+        return float(left**-0.5)
+
+
+AnyPrivacy = Given[Privacy | None, Privacy | Keys | None]
+"""A field that takes the settings, or none."""

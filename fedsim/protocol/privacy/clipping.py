@@ -1,0 +1,33 @@
+"""Clipping of vectors, and a clip that follows a quantile of their norms."""
+
+from math import exp
+
+import numpy as np
+
+from fedsim.core.ports import Array
+from fedsim.protocol.privacy.blocks import AdaptiveClip
+
+
+def clipped(vector: Array, bound: float) -> Array:
+    """Return x min(1, C/|x|), whose L2 norm is at most C; the vector itself if it is no longer.
+
+    Args:
+        vector: x, of any shape.
+        bound: C.
+
+    >>> clipped(np.array([3.0, 4.0]), 1.0).tolist()
+    [0.6000000000000001, 0.8]
+    """
+    norm = float(np.linalg.norm(vector))
+    return vector * (bound / norm) if norm > bound else vector
+
+
+def next_clip(spec: AdaptiveClip, clip: float, share: float) -> float:
+    """Return the clip of the next round: C exp(-rate (b - quantile)).
+
+    Args:
+        spec: the settings.
+        clip: C.
+        share: b, the noised share of the replies whose norm is at most C.
+    """
+    return clip * exp(-spec.rate * (share - spec.quantile))

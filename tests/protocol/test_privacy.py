@@ -1,0 +1,243 @@
+"""Differential privacy: accounts, clipping, noise, and the clip that follows a quantile."""
+
+import json
+from math import inf, log, sqrt
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from scipy.special import logsumexp
+
+from fedsim.core.ports import Array
+from fedsim.protocol.privacy import AdaptiveClip, Privacy
+from fedsim.protocol.privacy.accounting import (
+    Account,
+    Bound,
+    divergences,
+    epsilon_of,
+    planned_epsilon,
+    renyi_orders,
+)
+from fedsim.protocol.privacy.clipping import clipped, next_clip
+from fedsim.protocol.privacy.noise import gaussian, skellam
+from fedsim.protocol.privacy.wrapper import PrivateMethod, Terms
+from tests.protocol.vectors_of_opacus import DELTA, ORDERS
+
+ALL = Bound(sample=10, clients=10)
+
+
+def poisson(sample: float, clients: int) -> Bound:
+    return Bound(sampling="poisson", sample=sample, clients=clients)
+
+
+TUTORIAL = [(1.12, 60, 2.92, 2.52), (0.6, 30, 9.74, 8.82), (1.2, 10, 1.20, 0.93)]
+"""Noise, epochs, and epsilon by both conversions, of tensorflow/privacy's public tutorial."""
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.parametrize(("noise", "epochs", "classic", "newer"), TUTORIAL)
+def test_the_tutorial(noise: float, epochs: int, classic: float, newer: float) -> None:
+    """Batches of 256 of 60,000 at delta 1e-5; the tutorial has fewer orders and prints two digits.
+
+    The classic conversion is proposition 3 of Mironov 2017; ours, the newer one.
+    """
+    divergence = epochs * 60_000 // 256 * divergences(noise**-2, poisson(256, 60_000))
+    assert epsilon_of(divergence, 1e-5) == pytest.approx(newer, abs=0.05)
+    by_mironov = float(np.min(divergence - log(1e-5) / (renyi_orders() - 1)))
+    assert by_mironov == pytest.approx(classic, abs=0.02)
+
+
+OPACUS = json.loads(Path(__file__).with_name("opacus.json").read_text())
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.parametrize("run", OPACUS, ids=str)
+def test_opacus_has_the_same_divergences_and_epsilon(run: list[float]) -> None:
+    rate, noise, steps, epsilon, *shown = run
+    bound = poisson(rate * 1000, 1000) if rate < 1 else ALL
+    divergence = steps * divergences(noise**-2, bound)
+    ours = dict(zip(renyi_orders(), divergence, strict=True))
+    assert [ours[ORDERS[place]] for place in (0, 1, 8, 30, 61)] == pytest.approx(shown, rel=1e-9)
+    same_orders = np.where(np.isin(renyi_orders(), ORDERS), divergence, inf)
+    assert epsilon_of(same_orders, DELTA) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.needs("privacy")
+def test_one_gaussian_release_is_near_the_analytic_bound() -> None:
+    """Balle, Wang 2018: delta of the Gaussian mechanism as a function of epsilon, exactly."""
+    for noise in (0.5, 1.0, 3.0, 10.0):
+        epsilon = planned_epsilon(1, noise**-2, ALL, 1e-5)
+        half, rest = 1 / (2 * noise), epsilon * noise
+        first, second = stats.norm.cdf(half - rest), stats.norm.cdf(-half - rest)
+        exact = first - np.exp(epsilon) * second
+        assert exact <= 1e-5
+        shorter = stats.norm.cdf(half - rest / 1.3)
+        assert shorter - np.exp(epsilon / 1.3) * stats.norm.cdf(-half - rest / 1.3) > 1e-5
+
+
+@pytest.mark.needs("privacy")
+def test_sampling_amplifies_and_rounds_add_up() -> None:
+    whole = planned_epsilon(50, 1.0, Bound(sample=1000, clients=1000), 1e-5)
+    fixed = Bound(sampling="fixed", sample=30, clients=1000)
+    drawn, replaced = (planned_epsilon(50, 1.0, each, 1e-5) for each in (poisson(30, 1000), fixed))
+    # A replaced client changes a sum twice as far as one that is left out.
+    assert drawn < replaced < whole
+    bound = poisson(30, 1000)
+    account = Account(bound, 1e-5)
+    for _ in range(50):
+        assert account.charge(np.arange(30), np.ones(30), 1.0)
+        account.close()
+    assert account.epsilon == pytest.approx(drawn, rel=1e-12)
+    assert (account.epsilons == account.epsilon).all()
+
+
+@pytest.mark.needs("privacy")
+def test_each_client_pays_for_its_own_replies() -> None:
+    account = Account(Bound(sample=2, clients=4), 1e-5)
+    account.charge(np.array([0, 1]), np.array([0.5, 0.25]), 0.5)
+    account.charge(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.5]), 0.5)
+    account.close()
+    squares = [0.25 + 1.0, 0.0625, 0.25, 0.0]  # two replies in one sum add up before the square
+    expected = [planned_epsilon(1, each, ALL, 1e-5) for each in squares]
+    assert account.epsilons.tolist() == pytest.approx(expected)
+    assert account.epsilon == pytest.approx(expected[0])
+    assert account.epsilons[3] == 0
+
+
+@pytest.mark.needs("privacy")
+def test_who_replies_is_no_privacy_where_data_decide_it() -> None:
+    account = Account(Bound(sample=2, clients=3, everyone=True), 1e-5)
+    account.charge(np.array([1]), np.array([0.3]), 0.5)
+    assert account.epsilons == pytest.approx([planned_epsilon(1, 0.25, ALL, 1e-5)] * 3)
+
+
+@pytest.mark.needs("privacy")
+def test_a_budget_is_kept() -> None:
+    account, spent = Account(ALL, 1e-5), list[float]()
+    everyone, ratios = np.arange(10), np.full(10, 0.5)
+    while account.charge(everyone, ratios, 0.5, budget=8):
+        account.close()
+        spent.append(account.epsilon)
+    assert spent[-1] == account.epsilon <= 8 < account.next_epsilon
+    assert planned_epsilon(len(spent), 0.25, ALL, 1e-5) == pytest.approx(spent[-1])
+
+
+@pytest.mark.needs("privacy")
+def test_without_noise_epsilon_is_infinite() -> None:
+    account = Account(ALL, 1e-5)
+    assert account.epsilon == 0
+    account.charge(np.array([1]), np.array([inf]), inf)
+    assert account.epsilon == inf
+
+
+VECTORS = arrays(np.float64, st.integers(1, 8), elements=st.floats(-1e6, 1e6))
+
+
+@given(VECTORS, st.floats(1e-3, 1e3))
+def test_clipping_to_the_bit(vector: Array, bound: float) -> None:
+    norm = float(np.linalg.norm(vector))
+    expected = vector * min(1.0, bound / norm) if norm else vector
+    assert (clipped(vector, bound) == expected).all()
+    assert np.linalg.norm(clipped(vector, bound)) <= bound * (1 + 1e-15)
+    if norm <= bound:
+        assert clipped(vector, bound) is vector
+
+
+def test_gaussian_noise_is_normal() -> None:
+    drawn = gaussian(np.random.default_rng(1), (100_000,), 0.7)
+    assert drawn.mean() == pytest.approx(0, abs=4 * 0.7 / sqrt(1e5))
+    assert drawn.var() == pytest.approx(0.49, rel=4 * sqrt(2 / 1e5))
+    assert stats.kstest(drawn / 0.7, "norm").pvalue > 0.01
+
+
+def test_skellam_noise_is_skellam_and_adds_up() -> None:
+    """Integers with the law of the Skellam distribution; five parts have the law of the whole."""
+    rng = np.random.default_rng(1)
+    whole = skellam(rng, (100_000,), 3.0)
+    parts = sum(skellam(rng, (100_000,), 3.0 / sqrt(5)) for _ in range(5))
+    for drawn in (whole, np.asarray(parts)):
+        assert drawn.dtype == np.int64
+        assert drawn.mean() == pytest.approx(0, abs=4 * 3 / sqrt(1e5))
+        assert drawn.var() == pytest.approx(9, rel=4 * sqrt(2 / 1e5))
+        law = stats.skellam(4.5, 4.5)
+        counts = [int((drawn == value).sum()) for value in range(-9, 10)]
+        expected = [1e5 * law.pmf(value) for value in range(-9, 10)]
+        rest = [1e5 - sum(counts)], [1e5 - sum(expected)]
+        assert stats.chisquare([*counts, *rest[0]], [*expected, *rest[1]]).pvalue > 0.01
+
+
+@pytest.mark.parametrize("quantile", [0.2, 0.5, 0.9])
+def test_an_adaptive_clip_comes_to_the_quantile(quantile: float) -> None:
+    """Norms of a lognormal law, 200 replies a round, noise of the count a twentieth of them."""
+    rng, spec, clip = np.random.default_rng(1), AdaptiveClip(quantile=quantile), 0.01
+    clips = []
+    for _ in range(600):
+        within = (rng.lognormal(1.0, 0.5, 200) <= clip).sum()
+        clip = next_clip(spec, clip, (within + 10 * rng.standard_normal()) / 200)
+        clips.append(clip)
+    assert np.median(clips[300:]) == pytest.approx(
+        stats.lognorm(0.5, scale=np.e).ppf(quantile), rel=0.03
+    )
+
+
+def test_bits_and_vectors_share_the_noise() -> None:
+    """Andrew et al. 2021, theorem 1: 1/z^2 = 1/z_v^2 + 1/(2 s)^2."""
+    spec = Privacy(clip=AdaptiveClip(), noise=1.1)
+    vectors, count = spec.vector_noise(100), spec.count_deviation(100)
+    assert count == 5
+    assert vectors**-2 + (2 * count) ** -2 == pytest.approx(1.1**-2)
+    with pytest.raises(ValueError, match="at most half"):
+        Privacy(clip=AdaptiveClip(), noise=1.1).vector_noise(8)
+
+
+@pytest.mark.parametrize("deviation", [2.0, 5.0, 30.0])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_skellam_noise_costs_at_most_what_its_terms_state(deviation: float, shift: int) -> None:
+    """The Renyi divergence of shifted Skellam integers, summed up over their law."""
+    values = np.arange(-int(60 * deviation), int(60 * deviation))
+    law = stats.skellam(deviation**2 / 2, deviation**2 / 2)
+    one, other = law.logpmf(values), law.logpmf(values - shift)
+    known = np.isfinite(one) & np.isfinite(other)
+    for order in (2.0, 4.0, 16.0):
+        terms = order * one[known] + (1 - order) * other[known]
+        exact = float(logsumexp(terms)) / (order - 1)
+        ratio = shift / deviation
+        assert exact <= order / 2 * ratio**2 * (1 + 3.5 / deviation**2)
+
+
+class Recording:
+    """A client that keeps the noise that it is to add to its integers."""
+
+    id = 3
+
+    def __init__(self) -> None:
+        self.noise: Any = None
+
+    def pack(self, vector: Array, structure: Any, field: str, noise: Any = None) -> Array:
+        self.noise = noise
+        return vector
+
+
+def test_parts_of_the_noise_add_up_to_it() -> None:
+    """Twenty clients add Skellam integers, whose sum has the deviation z C of units."""
+    spec = Privacy(clip=0.5, noise=1.5, where="distributed")
+    bound, scale = Bound(sample=20, clients=20), 1000.0
+    terms = Terms(spec, bound, np.ones(20), 20.0, integers=scale, coordinates=9)
+    method = PrivateMethod(cast("Any", None), terms)
+    client = Recording()
+    packed = method.client(cast("Any", client)).pack(np.full(9, 1.0))
+    assert np.linalg.norm(cast("Array", packed)) == pytest.approx(0.5)
+    rng = np.random.default_rng(1)
+    total = sum(client.noise(rng, (20_000,), scale) for _ in range(20))
+    assert np.std(total) == pytest.approx(1.5 * 0.5 * scale, rel=0.02)
+    assert np.asarray(total).dtype == np.int64
+    # With half of the clients there is half of the variance; rounding adds up to sqrt(d) integers.
+    assert terms.squares_of(10) == pytest.approx(2 * terms.squares, rel=1e-4)
+    assert terms.squares == pytest.approx((1 + 3 / 500) ** 2 / 1.5**2, rel=1e-5)
+    own = 1.5 / sqrt(20)
+    assert 2.0 ** (method.headroom - 1) < 1 + 10 * own <= 2.0**method.headroom

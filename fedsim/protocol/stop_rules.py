@@ -410,6 +410,10 @@ class EpsilonLimit(StopRule):
     kind: Literal["epsilon"] = "epsilon"
     spent: Above = Field(description="this epsilon may be spent, and no more; see privacy")
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield a nature: only a run that draws the noise has an account."""
+        yield "", Nature(reacts=f"got {self.spent:g}: the account of a training run ends it")
+
     def watch(self) -> RoundCheck:
         """Return `never`: the account of privacy ends the run."""
         return never

@@ -30,6 +30,7 @@ OTHERS: dict[str, Any] = {
     "evaluator": "compiled",
     "aggregation": {"kind": "median"},
     "secrecy": {"kind": "secagg"},
+    "privacy": {"clip": 1.0, "noise": 1.0},
 }
 """Something else for each block that training sees."""
 

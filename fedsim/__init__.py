@@ -26,6 +26,7 @@ anything else.
 
 from importlib import import_module
 
+from fedsim.core.loaded import LOADED as LOADED  # isort: skip - first of all
 from fedsim.core.extras import VERSION
 from fedsim.core.former import FORMER, as_attribute, keep_former_names
 

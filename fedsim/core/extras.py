@@ -1,7 +1,5 @@
 """The distribution: its name, its version, its extras, and the command that installs an extra."""
 
-from time import time
-
 DISTRIBUTION = "fedsim-network"
 """The name under which fedsim is installed; on the index, `fedsim` is another project."""
 
@@ -11,9 +9,6 @@ VERSION = "0.2.0"
 It does not come from a tag of git: the manifest of a run states it, so an import has to know it
 where there is no repository. The release refuses a tag that differs from it.
 """
-
-LOADED = time()
-"""When this process has loaded fedsim, s since 1970: it loads this module first."""
 
 _INSTALL = "pip install '.[{extra}]'"
 """In the folder of fedsim's sources; in place of the dot a name would be one on the index."""

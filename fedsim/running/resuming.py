@@ -18,8 +18,8 @@ from pathlib import Path
 
 from fedsim.core.blocks.plugins import has_script
 from fedsim.core.errors import DataError
-from fedsim.core.extras import LOADED
 from fedsim.core.files import read_file
+from fedsim.core.loaded import LOADED
 from fedsim.results.record.journal import append_lines, read_lines
 from fedsim.results.record.manifest import SEAL, read_manifest
 from fedsim.running.imports import INSTALLED

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numba
+from llvmlite import ir
+from numba.extending import intrinsic, overload, register_jitable
 
 from fedsim.problems.evaluators.kernel_cache import Function, cached_kernel, kernel_folder
+from fedsim.sim import laws
 
 # Fast-math would reassociate sums. NumPy's error model divides by zero without an exception, which
 # the kernels could not pass to Python.
@@ -46,9 +49,35 @@ def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
     Args:
         sources: what a stored kernel depends on.
     """
-    folder = kernel_folder([*sources, Path(__file__)])
+    folder = kernel_folder([*sources, Path(__file__), Path(laws.__file__)])
 
     def kernel(function: Function) -> Function:
         return cached_kernel(function, folder, **_OPTIONS)
 
     return kernel
+
+
+def register_laws() -> None:
+    """Let kernels call all laws that are marked so far."""
+    for function, inlined in laws.LAWS.items():
+        register_jitable(forceinline=inlined, **_OPTIONS, **_PART)(function)
+    laws.LAWS.clear()
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
+def _opaque(_: Any, number: Any) -> Any:
+    return numba.float64(number), _hide
+
+
+def _hide(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+    """Emit an empty instruction whose result, its operand, no optimiser knows."""
+    word = ir.IntType(64)
+    kind = ir.FunctionType(word, [word])
+    hidden = builder.asm(kind, "", "=r,0", [builder.bitcast(arguments[0], word)], False)
+    return builder.bitcast(hidden, ir.DoubleType())
+
+
+@overload(laws.power, jit_options=_OPTIONS, strict=False)  # type: ignore[untyped-decorator]
+def _power(base: Any, exponent: Any) -> Any:  # noqa: ARG001 - types, of which there is one choice
+    # A compiler that knows an exponent replaces the power by products, which round otherwise.
+    return lambda base, exponent: base ** _opaque(exponent)

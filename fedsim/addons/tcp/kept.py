@@ -2,6 +2,7 @@
 
 from math import inf
 
+from fedsim.addons.tcp.congestion import begin_round, update_rtt
 from fedsim.addons.tcp.window import PAYLOAD, Window
 from fedsim.physics.tcp import Tcp
 
@@ -47,15 +48,15 @@ class KeptWindow(Window):
         super().begin_message(now)
         self._used_end = 0
         # The pause shifts the start of the cubic curve, so that the window does not jump.
-        if self._epoch >= 0:
-            self._epoch = min(self._epoch + now - self.last_sent, now)
+        if self.epoch >= 0:
+            self.epoch = min(self.epoch + now - self.last_sent, now)
 
     def restart(self, initial: int, now: float) -> None:
         """Shrink if the connection has been idle for longer than a timeout."""
-        epoch = self._epoch
+        epoch = self.epoch
         super().restart(initial, now)
         # `super` ends the curve; Linux keeps it.
-        self._epoch = epoch
+        self.epoch = epoch
         if self.is_idle(now):
             self._used, self._stamp = 0, now
 
@@ -67,18 +68,18 @@ class KeptWindow(Window):
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment; falling ones count less in deviations."""
-        trip, first, deviation = self.trip, not self.trip, self._variation
-        self._update_rtt(now - sent)  # Linux keeps send times in microseconds
+        trip, first, deviation = self.trip, not self.trip, self.variation
+        update_rtt(self, now - sent)  # Linux keeps send times in microseconds
         if first:
-            self._late = self._late_most = max(4 * self._variation, self.least_timeout)
+            self._late = self._late_most = max(4 * self.variation, self.least_timeout)
             self._mark = now
             return
-        error = self._last_trip - trip
+        error = self.last_trip - trip
         more = abs(error) - deviation
         # A fall of the RTT is no congestion: if it increased the deviation, it counts an eighth
         # (`tcp_rtt_estimator`).
-        self._variation = deviation + (more / 8 if error < 0 < more else more) / 4
-        self._late_most = max(self._late_most, 4 * self._variation)
+        self.variation = deviation + (more / 8 if error < 0 < more else more) / 4
+        self._late_most = max(self._late_most, 4 * self.variation)
         self._late = max(self._late, self._late_most)
         # A round trip has passed since the last decay.
         if sent >= self._mark:
@@ -93,8 +94,8 @@ class KeptWindow(Window):
 
     def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:
         """Start a round if due, also without growth (`hystart_update`); see the base class."""
-        if acknowledged > self._round_end:
-            self._begin_round(sent, now)
+        if acknowledged > self.round_end:
+            begin_round(self, sent, now)
         super().note_acknowledgement(acknowledged, sent, now)
 
     def note_use(self, flight: int, out: int, numbers: tuple[int, int], now: float) -> None:
@@ -117,7 +118,7 @@ class KeptWindow(Window):
             return
         self._used = max(self._used, out)
         if self._shrinks and now - self._stamp >= self.timeout:
-            used = max(self._used, self._initial)
+            used = max(self._used, self.initial)
             if used < self.size:
                 self.threshold = max(self.threshold, 0.75 * self.size)
                 self.size = float((int(self.size) + used) // 2)

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
 
+from fedsim.addons.tcp.congestion import TICK
 from fedsim.addons.tcp.receiver import Acknowledgement
 from fedsim.addons.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.addons.tcp.sender import CLOSE, Congestion, Sender
-from fedsim.addons.tcp.window import TICK, Window
+from fedsim.addons.tcp.window import Window
 
 REORDERING = 1 / 4
 """Reordering window, in minimum round trips: RFC 8985."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
+from fedsim.addons.tcp.congestion import utilisation
 from fedsim.addons.tcp.path import TcpPath
 from fedsim.addons.tcp.queue import LinkQueue
 from fedsim.addons.tcp.window import Window
@@ -112,7 +113,7 @@ def begin(
     pipe = queue.rate * path.trip / path.segment
     # Losses cut the window, and the link idles meanwhile: the bits are scaled up by the unused
     # share. FQ-CoDel keeps the link busy.
-    filled = 1.0 if queue.managed else window.utilisation(queue.limit / pipe)
+    filled = 1.0 if queue.managed else utilisation(window, queue.limit / pipe)
     others = [stage.queue.rate for stage in path.stages if stage.queue is not queue]
     # `again` adds bits without this scaling: they follow losses, and are few.
     link = queue.join(calendar, window.size, pipe)

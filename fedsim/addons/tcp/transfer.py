@@ -15,6 +15,7 @@ from typing import Any
 
 from fedsim.addons.tcp import stream
 from fedsim.addons.tcp.arrivals import TcpArrivals
+from fedsim.addons.tcp.congestion import looks
 from fedsim.addons.tcp.handshake import Handshake
 from fedsim.addons.tcp.kept import KeptWindow
 from fedsim.addons.tcp.path import TcpLane
@@ -242,7 +243,7 @@ class TcpTransfer:
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
             # Long trains of others would hide the delay that HyStart looks for.
-            hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
+            hidden = looks(self.window) and any(queue.flows > 1 for queue in self._path.shared)
             longest = LOOKED_AT if hidden else int(size)
             most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
         # New segments leave at the pace of the acknowledgements that have allowed them.

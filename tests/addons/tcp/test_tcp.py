@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fedsim.addons.tcp import transfer as tcp_transfer
 from fedsim.addons.tcp.bearers import Connections, bearers
+from fedsim.addons.tcp.congestion import utilisation
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.network_models import Site
 from fedsim.physics.packet_loss import IndependentLosses, LossProcess
@@ -160,7 +161,7 @@ def test_long_messages_flow_at_the_rate_of_the_fluid_model(clients: int, variant
 @every("variant", ["cubic", "newreno"])
 def test_a_window_fills_a_link_as_its_sawtooth_does(variant: Any, queue: float) -> None:
     """The window grows to the pipe and the queue, in pipes; what is beyond 1 pipe only waits."""
-    filled = Window(Tcp(variant=variant)).utilisation(queue)
+    filled = utilisation(Window(Tcp(variant=variant)), queue)
     full, steps = 1.0 + queue, np.linspace(0.0, 1.0, 200_001)
     if variant == "cubic":  # by time: 1 - s^3 of the way is left (RFC 9438)
         window = full - 0.3 * full * (1.0 - steps) ** 3

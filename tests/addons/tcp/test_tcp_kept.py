@@ -66,7 +66,7 @@ def test_timeouts_are_those_of_linux(trips: list[float]) -> None:
         sent, now = now, now + float(trip)  # each is sent as the last one is acknowledged
         window.measure(sent, now)
         window.restore_timeout()
-        m = window._last_trip
+        m = window.last_trip
         if not srtt:
             srtt, mdev = 8 * m, 2 * m
             rttvar = most = max(mdev, least)

@@ -2,40 +2,41 @@
 
 from math import inf
 
-from fedsim.addons.tcp.compiled import boards, senders, windows
+from fedsim.addons.tcp import congestion
+from fedsim.addons.tcp.compiled import boards, senders
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import part, piece
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 from fedsim.addons.tcp.rack import GRAIN
 
 
 @part
 def acknowledge(
-    W: Integers, F: Reals, m: int, number: int, early: int, echo: float, now: float
+    W: Integers, F: Reals, m: Record, number: int, early: int, echo: float, now: float
 ) -> None:
     """Process an acknowledgement."""
-    if number < W[m + at.UNKNOWN]:
+    if number < m.first:
         return
-    if number > W[m + at.UNKNOWN]:
+    if number > m.first:
         # Karn: no RTT sample from a retransmitted segment; the first newly acknowledged one
         # decides.
-        timed = max(W[m + at.UNKNOWN], W[m + at.TIMED])
+        timed = max(m.first, m.timed)
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
-            windows.measure(F, m, echo, now)
-            windows.restore_timeout(W, F, m)
+            congestion.measure(m, echo, now)
+            congestion.restore_timeout(m)
     # Read before `boards` change: the count of losses tells later whether this acknowledgement has
     # revealed new ones, and `_was_early` needs the old marks.
-    count, losses_before = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
-    was_early = _was_early(W, F, m, number, early, echo)
+    count, losses_before = number - m.first, m.found_lost
+    was_early = _was_early(W, m, number, early, echo)
     news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
     delivered, repaired = news, 0
     if count:
         more, repaired = boards.acknowledge(W, F, m, number, now)
         delivered += more
-    if W[at.LINUX]:
+    if m.linux:
         # After `boards` have taken the acknowledgement: what is left to repair is dismissed then.
         if was_early:
-            _undo(W, F, m)
+            _undo(W, m)
         behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0
         _repair_by_rack(W, F, m, count, delivered, news, losses_before, behind, now)
     else:
@@ -43,20 +44,20 @@ def acknowledge(
 
 
 @part
-def _undo(W: Integers, F: Reals, m: int) -> None:
+def _undo(W: Integers, m: Record) -> None:
     """Restore the state before a spurious timeout: see `RackSender._undo`."""
     boards.lose_none(W, m)
-    windows.undo_time_out(W, F, m)
-    W[m + at.STATE] = at.OPEN
-    W[m + at.TIMED] = W[m + at.DOUBTS] = 0
-    W[m + at.UNSURE] = W[m + at.NEXT]
+    congestion.undo_time_out(m)
+    m.state = at.OPEN
+    m.timed = m.doubts = 0
+    m.unsure = m.next
 
 
 @piece
 def _repair_by_rack(
     W: Integers,
     F: Reals,
-    m: int,
+    m: Record,
     count: int,
     delivered: int,
     news: int,
@@ -66,73 +67,72 @@ def _repair_by_rack(
 ) -> None:
     """Find and repair losses: see `RackSender.acknowledge`."""
     if count:
-        W[m + at.RETRIES] = 0
-    _change_state(W, F, m, count, news)
+        m.retries = 0
+    _change_state(m, count, news)
     due = senders.look_for_losses(W, F, m, now)
-    if W[m + at.STATE] <= at.DISORDER and boards.first_lost(W, m) >= 0:
+    if m.state <= at.DISORDER and boards.first_lost(W, m) >= 0:
         senders.begin_repair(W, F, m, delivered, now)
         return
     if count:
-        windows.note_acknowledgement(W, F, m, now)
-    if W[m + at.STATE] == at.RECOVERY:
+        congestion.note_acknowledgement(m, m.first, m.next, now)
+    if m.state == at.RECOVERY:
         # PRR may exceed the delivered segments only if this acknowledgement reveals no further
         # loss.
-        clear = 1 if count and W[m + at.FOUND_LOST] == losses_before else 0
-        windows.recover(W, F, m, delivered, boards.flight(W, m), clear)
+        clear = 1 if count and m.found_lost == losses_before else 0
+        congestion.recover(m, delivered, boards.flight(m), clear)
     elif count:
-        windows.grow(W, F, m, delivered, W[m + at.UNKNOWN], W[m + at.NEXT], now)
+        congestion.grow(m, delivered, m.first, m.next, now)
     if due < inf:
-        F[m + at.OVERTAKEN_BY] = F[m + at.DEADLINE] = min(due + GRAIN, now + F[m + at.TIMEOUT])
-        F[m + at.PROBE] = inf
+        m.overtaken_by = m.deadline = min(due + GRAIN, now + m.timeout)
+        m.probe = inf
     elif count or behind:
-        senders.restart_timer(W, F, m, now)
+        senders.restart_timer(m, now)
 
 
 @part
-def _sent_at(W: Integers, F: Reals, m: int, number: int) -> float:
+def _sent_at(W: Integers, F: Reals, m: Record, number: int) -> float:
     return F[boards.about(W, m, number, at.SENT_AT)]
 
 
 @part
-def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: float) -> bool:
+def _was_early(W: Integers, m: Record, number: int, early: int, echo: float) -> bool:
     """Return whether the last timeout was spurious: see `RackSender._was_early`."""
-    if W[m + at.STATE] != at.LOSS:
+    if m.state != at.LOSS:
         return False
     # RFC 3522: the echoed timestamp is older than the retransmission, so the original has arrived.
-    if number > W[m + at.UNKNOWN] and echo < F[m + at.SENT_AGAIN_AT]:
+    if number > m.first and echo < m.sent_again_at:
         return True
-    if not W[m + at.DOUBTS]:
+    if not m.doubts:
         return False
     # F-RTO (RFC 5682): a segment that was never retransmitted has arrived after all.
-    for index in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
+    for index in range(m.first, min(number, m.timed)):
         if boards.is_first_news(W, m, index):
             return True
-    return 0 <= early < W[m + at.TIMED] and boards.is_first_news(W, m, early)
+    return 0 <= early < m.timed and boards.is_first_news(W, m, early)
 
 
 @part
-def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
+def _change_state(m: Record, count: int, news: int) -> None:
     """Leave a finished recovery, and detect reordering: see `RackSender`."""
-    if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:
-        if W[m + at.STATE] == at.RECOVERY:
-            # As `Window.leave_recovery`.
-            F[m + at.SIZE] = F[m + at.THRESHOLD]
-        W[m + at.STATE] = at.OPEN
-    if W[m + at.STATE] <= at.DISORDER:
-        W[m + at.STATE] = at.DISORDER if W[m + at.ARRIVED] else at.OPEN
-    elif W[m + at.STATE] == at.LOSS and W[m + at.DOUBTS]:
-        if W[m + at.NEXT] > W[m + at.RECOVER]:
-            W[m + at.DOUBTS] = 1 - news
+    if m.state >= at.RECOVERY and m.first >= m.recover:
+        if m.state == at.RECOVERY:
+            congestion.leave_recovery(m)
+        m.state = at.OPEN
+    if m.state <= at.DISORDER:
+        m.state = at.DISORDER if m.arrived else at.OPEN
+    elif m.state == at.LOSS and m.doubts:
+        if m.next > m.recover:
+            m.doubts = 1 - news
         elif count:
-            more = 1 if W[m + at.NEXT] < W[m + at.TOTAL] else 0
-            W[m + at.ONLY_NEW] = W[m + at.DOUBTS] = more
+            more = 1 if m.next < m.total else 0
+            m.only_new = m.doubts = more
 
 
 @piece
 def _repair(
     W: Integers,
     F: Reals,
-    m: int,
+    m: Record,
     count: int,
     delivered: int,
     repaired: int,
@@ -143,63 +143,61 @@ def _repair(
     if news:
         senders.take_duplicate(W, F, m, delivered, now, repaired)
     if not count:
-        if W[m + at.UNKNOWN] < W[m + at.NEXT]:
-            windows.note_acknowledgement(W, F, m, now)
-    elif W[m + at.UNKNOWN] < W[m + at.RECOVER] and W[m + at.STATE] >= at.RECOVERY:
+        if m.first < m.next:
+            congestion.note_acknowledgement(m, m.first, m.next, now)
+    elif m.first < m.recover and m.state >= at.RECOVERY:
         senders.repair(W, F, m, count, delivered, now, repaired)
     else:
-        _advance(W, F, m, count, now, news)
+        _advance(m, count, now, news)
 
 
 @piece
-def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -> None:
+def _advance(m: Record, count: int, now: float, news: int) -> None:
     """Process an acknowledgement that completes any repair: see `Sender._advance`."""
-    number, state = W[m + at.UNKNOWN], W[m + at.STATE]
-    if state != at.DISORDER or count >= W[m + at.DUPLICATES]:
-        windows.note_acknowledgement(W, F, m, now)
+    number, state = m.first, m.state
+    if state != at.DISORDER or count >= m.duplicates:
+        congestion.note_acknowledgement(m, m.first, m.next, now)
     if state == at.RECOVERY:
-        F[m + at.SIZE] = F[m + at.THRESHOLD]
+        congestion.leave_recovery(m)
     elif state == at.LOSS:
         # After a timeout only segments beyond the recovery point grow the window.
-        count = number - W[m + at.RECOVER]
+        count = number - m.recover
     if state >= at.RECOVERY:
-        W[m + at.PARTIAL] = 1
+        m.partial = 1
     if state == at.RECOVERY or not news:
-        W[m + at.DUPLICATES] = 0
+        m.duplicates = 0
     if state != at.DISORDER or not news:
-        W[m + at.STATE] = at.OPEN
-        windows.grow(W, F, m, count, number, W[m + at.NEXT], now)
-        senders.restart_timer(W, F, m, now)
+        m.state = at.OPEN
+        congestion.grow(m, count, number, m.next, now)
+        senders.restart_timer(m, now)
 
 
 @piece
-def _acknowledge_in_order(
-    W: Integers, F: Reals, m: int, number: int, echo: float, now: float
-) -> None:
+def _acknowledge_in_order(m: Record, number: int, echo: float, now: float) -> None:
     """Process an acknowledgement in a steady state: see `Sender.acknowledge_in_order`."""
-    first = W[m + at.UNKNOWN]
+    first = m.first
     if number <= first:
         # No progress: only HyStart sees the acknowledgement.
-        if number == first and number < W[m + at.NEXT]:
-            windows.note_acknowledgement(W, F, m, now)
+        if number == first and number < m.next:
+            congestion.note_acknowledgement(m, m.first, m.next, now)
         return
-    if number > W[m + at.TIMED]:
-        windows.measure(F, m, echo, now)
-    W[m + at.UNKNOWN] = number
-    windows.note_acknowledgement(W, F, m, now)
-    windows.grow(W, F, m, number - first, number, W[m + at.NEXT], now)
-    senders.restart_timer(W, F, m, now)
+    if number > m.timed:
+        congestion.measure(m, echo, now)
+    m.first = number
+    congestion.note_acknowledgement(m, m.first, m.next, now)
+    congestion.grow(m, number - first, number, m.next, now)
+    senders.restart_timer(m, now)
 
 
 @piece
-def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
+def take_acknowledgement(W: Integers, F: Reals, m: Record, node: int) -> None:
     """Process an acknowledgement, and send what it allows."""
     # Window and timer no longer matter once the rest flows as a stream.
-    if W[m + at.OVER] or W[m + at.STREAM]:
+    if m.over or m.stream:
         return
     now, number, early = F[at.NOW], W[node + at.NUMBER], W[node + at.EARLY]
-    if early < 0 and senders.is_steady(W, m):
-        _acknowledge_in_order(W, F, m, number, F[node + at.ECHO], now)
+    if early < 0 and senders.is_steady(m):
+        _acknowledge_in_order(m, number, F[node + at.ECHO], now)
         senders.send_new(W, F, m, now, 0.0)
     else:
         acknowledge(W, F, m, number, early, F[node + at.ECHO], now)
@@ -207,26 +205,26 @@ def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
 
 
 @piece
-def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
+def take_acknowledgements(W: Integers, F: Reals, m: Record, node: int) -> None:
     """Process several acknowledgements, the first of which arrives now, and send."""
-    if W[m + at.OVER] or W[m + at.STREAM]:
+    if m.over or m.stream:
         return
     begun = now = F[at.NOW]
-    number, sent, steady = W[node + at.NUMBER], F[node + at.ECHO], senders.is_steady(W, m)
+    number, sent, steady = W[node + at.NUMBER], F[node + at.ECHO], senders.is_steady(m)
     times, between = W[node + at.TIMES], F[node + at.BETWEEN]
     for nth in range(times):
         if not steady:
             acknowledge(W, F, m, number, at.IN_ORDER, sent, now)
         else:  # the same without the steps that have no effect here
-            if number > W[m + at.TIMED]:
-                windows.measure(F, m, sent, now)
-            windows.note_acknowledgement(W, F, m, now)
-            count = number - W[m + at.UNKNOWN]
-            windows.grow(W, F, m, count, number, W[m + at.NEXT], now)
-            W[m + at.UNKNOWN] = number
+            if number > m.timed:
+                congestion.measure(m, sent, now)
+            congestion.note_acknowledgement(m, m.first, m.next, now)
+            count = number - m.first
+            congestion.grow(m, count, number, m.next, now)
+            m.first = number
         sent = F[node + at.ECHO_NEXT] + nth * F[node + at.PACE]
         number, now = number + W[node + at.EACH_TIME], now + between
     # The loop has advanced `now` one interval beyond the last acknowledgement.
     if steady:
-        senders.restart_timer(W, F, m, now - between)
+        senders.restart_timer(m, now - between)
     senders.send(W, F, m, begun, between * (times - 1))

@@ -8,8 +8,8 @@ rate of events from time to time. Small calendars do without slices.
 """
 
 from fedsim.addons.tcp.compiled import layout as at
-from fedsim.addons.tcp.compiled.compiler import inline, part
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.compiler import inline, message, part, place_of
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 
 FEW = 256
 """Number of cancelled timers up to which no clean-up pays; see `Calendar`."""
@@ -150,10 +150,10 @@ def _empty_lists(W: Integers) -> None:
 
 
 @inline
-def call(W: Integers, F: Reals, when: float, kind: int, m: int) -> int:
+def call(W: Integers, F: Reals, when: float, kind: int, m: Record) -> int:
     """Schedule an event of a message, whose record is kept until then; return the event."""
-    W[m + at.PENDING] += 1
-    return push(W, F, when, at.NORMAL, kind, m)
+    m.pending += 1
+    return push(W, F, when, at.NORMAL, kind, place_of(W, m))
 
 
 @inline
@@ -353,7 +353,7 @@ def is_dead(W: Integers, node: int) -> bool:
     kind = key & (at.KINDS - 1)
     if kind == at.TIMES_OUT:
         # A timer is alive as long as its message holds its key, so cancelling it costs one store.
-        return W[W[node + at.ABOUT] + at.TIMER] != key
+        return bool(message(W, W[node + at.ABOUT]).timer != key)
     return kind == at.FLOW_ENDS and W[W[node + at.NUMBER] + at.END_TIMER] != key
 
 
@@ -384,20 +384,20 @@ def forget(W: Integers, F: Reals) -> None:
 
 
 @inline
-def release(W: Integers, m: int) -> None:
+def release(W: Integers, about: int) -> None:
     """Drop the reference of an event to its message, and free the record if possible."""
-    if not m:
-        return
-    W[m + at.PENDING] -= 1
-    free_if_over(W, m)
+    if about:
+        m = message(W, about)
+        m.pending -= 1
+        free_if_over(W, m)
 
 
 @inline
-def free_if_over(W: Integers, m: int) -> None:
+def free_if_over(W: Integers, m: Record) -> None:
     """Free the record of a message that is over and has no events left."""
     # RELEASED prevents a second release by a later event of the same instant.
-    if W[m + at.OVER] and not W[m + at.PENDING] and not W[m + at.RELEASED]:
-        W[m + at.RELEASED] = 1
-        slots = at.SLOTS + W[m + at.CLASS]
-        W[m + at.NEXT_FREE] = W[slots]
-        W[slots] = m
+    if m.over and not m.pending and not m.released:
+        m.released = 1
+        slots = at.SLOTS + m.capacity
+        m.next_free = W[slots]
+        W[slots] = place_of(W, m)

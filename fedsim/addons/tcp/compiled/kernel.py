@@ -11,6 +11,7 @@ from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import (
     integers_at,
     kernel,
+    message,
     part,
     piece,
     prefetch,
@@ -28,13 +29,16 @@ from fedsim.addons.tcp.compiled.events import (
     on_a_line,
     release,
 )
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import claim
 from fedsim.addons.tcp.compiled.receivers import count_arrived
-from fedsim.addons.tcp.compiled.windows import measure, reset_window, restore_timeout
+from fedsim.addons.tcp.congestion import measure, open_window, restore_timeout
 from fedsim.addons.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.addons.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
 from fedsim.addons.tcp.queue import NEVER
+from fedsim.sim.kernels import register_laws
+
+register_laws()
 
 FULL = -1
 """Return value of a kernel that needs a longer buffer. The caller grows it and calls again."""
@@ -49,12 +53,12 @@ SURELY = 1 - 1e-9
 
 
 @part
-def _send_syn(W: Integers, F: Reals, m: int) -> None:
+def _send_syn(W: Integers, F: Reals, m: Record) -> None:
     """Send a SYN, and schedule its repetition; see `Handshake`."""
-    if W[m + at.SYN_OVER] or W[m + at.ANSWERED]:
+    if m.syn_over or m.answered:
         return
-    p, now = W[m + at.PATH], F[at.NOW]
-    F[m + at.BEGUN] = now
+    p, now = m.path, F[at.NOW]
+    m.begun = now
     empty = True
     for k in range(W[p + at.STAGES]):
         s = p + at.WAY + k * at.STAGE
@@ -67,26 +71,26 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
         call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m)
         return
-    call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m)
+    call(W, F, now + m.syn_timeout, at.SYN_AGAIN, m)
     # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
-    if W[m + at.LINEAR]:
-        W[m + at.LINEAR] -= 1
+    if m.linear:
+        m.linear -= 1
     else:
-        F[m + at.SYN_TIMEOUT] *= 2
+        m.syn_timeout *= 2
     ways.forward_one(W, F, m, at.SYN, F[p + at.HEAD] + OPTIONS, now, now, at.NOTHING)
 
 
 @piece
-def _end_handshake(W: Integers, F: Reals, m: int) -> None:
-    if W[m + at.SYN_OVER]:
+def _end_handshake(W: Integers, F: Reals, m: Record) -> None:
+    if m.syn_over:
         return
-    p, now = W[m + at.PATH], F[at.NOW]
+    p, now = m.path, F[at.NOW]
     # The confirmation leaves before the first data, on the same path, and takes its place in the
     # queues.
     ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
-    W[m + at.SYN_OVER] = 1
-    measure(F, m, F[m + at.BEGUN], now)
-    restore_timeout(W, F, m)
+    m.syn_over = 1
+    measure(m, m.begun, now)
+    restore_timeout(m)
     senders.send(W, F, m, now, 0.0)
 
 
@@ -100,38 +104,42 @@ def _make_message(W: Integers, total: int) -> int:
     # Records are reused by capacity class: the least power of two that holds all segments.
     while (1 << size) < total:
         size += 1
-    words = at.MESSAGE + (at.PER_SEGMENT << size)
-    m = W[at.SLOTS + size]
-    if m:
-        W[at.SLOTS + size] = W[m + at.NEXT_FREE]
+    words = at.WORDS + (at.PER_SEGMENT << size)
+    record = W[at.SLOTS + size]
+    m = message(W, record)
+    if record:
+        W[at.SLOTS + size] = m.next_free
     else:
-        m = on_a_line(W)
-        if m + words > W[at.END]:
+        record = on_a_line(W)
+        if record + words > W[at.END]:
             # The caller reads from the header how much longer the buffer has to be.
             W[at.WANTED] = words + at.LINE
             return FULL
-        W[at.TOP] = m + words
-        W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
-        W[at.MESSAGES] = m
-    others = W[m + at.NEXT_MESSAGE]
+        W[at.TOP] = record + words
+        m = message(W, record)
+        m.next_message = W[at.MESSAGES]
+        W[at.MESSAGES] = record
+    others = m.next_message
     # Besides the record only flags have to be cleared: the other columns are written before they
     # are read.
-    for k in range(at.MESSAGE + total):
-        W[m + k] = 0
-    W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
-    W[m + at.SPAN] = 1 << size
-    return m
+    for k in range(at.WORDS + total):
+        W[record + k] = 0
+    m.next_message, m.capacity, m.total = others, size, total
+    m.span = 1 << size
+    return record
 
 
 @part
-def _reset_sender(W: Integers, F: Reals, m: int) -> None:
-    reset_window(W, F, m)
+def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
+    m.cubic, m.linux, m.initial = W[at.CUBIC], W[at.LINUX], W[at.INITIAL]
+    m.payload, m.least_timeout = W[m.path + at.PAYLOAD], F[at.LEAST_TIMEOUT]
+    open_window(m)
     # As if two segments waited: a new connection acknowledges its first segment at once.
-    W[m + at.UNSAID] = 2
-    W[m + at.PARTIAL] = 1
-    W[m + at.DELIVERED] = boards.NOTHING
-    F[m + at.DUE] = F[m + at.DEADLINE] = F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
-    F[m + at.SENT_AGAIN_AT], F[m + at.ENDS] = -inf, inf
+    m.unsaid = 2
+    m.partial = 1
+    m.delivered = boards.NOTHING
+    m.due = m.deadline = m.probe = m.overtaken_by = inf
+    m.sent_again_at, m.ends = -inf, inf
 
 
 @kernel
@@ -151,45 +159,47 @@ def begin(buffer: int, p: int, total: int, segment_bits: float, short: float, bi
     # Reserved before anything changes, so that the call can be repeated with a longer buffer.
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
-    m = _make_message(W, total)
-    if m == FULL:
+    record = _make_message(W, total)
+    if record == FULL:
         return FULL
-    W[m + at.PATH] = p
+    m = message(W, record)
+    m.path = p
     if not W[p + at.USED]:
         W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
-    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = segment_bits, short, bits
+    m.each, m.short, m.bits = segment_bits, short, bits
     _reset_sender(W, F, m)
     # Kept in the record, since `_close` has to return exactly what is claimed.
-    W[m + at.CLAIM] = total
-    claim(W, F, m, W[m + at.CLAIM], at.ALONE)
-    F[m + at.SYN_TIMEOUT] = FIRST_TIMEOUT
-    W[m + at.LINEAR] = LINEAR_TIMEOUTS if W[at.LINUX] else 0
+    m.claim = total
+    claim(W, F, m, m.claim, at.ALONE)
+    m.syn_timeout = FIRST_TIMEOUT
+    m.linear = LINEAR_TIMEOUTS if m.linux else 0
     _send_syn(W, F, m)
-    return m
+    return record
 
 
 @part
-def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
+def _close(W: Integers, F: Reals, m: Record, whole: int) -> None:
     """End a message, and release its claims on queues."""
-    W[m + at.OVER] = 1
+    m.over = 1
     ways.forget_log(W, m)
     # IN_ORDER is -1 here: one flow fewer in each queue.
-    claim(W, F, m, -W[m + at.CLAIM], at.IN_ORDER)
-    W[m + at.SYN_OVER] = 1
-    if W[m + at.STREAM]:
+    claim(W, F, m, -m.claim, at.IN_ORDER)
+    m.syn_over = 1
+    if m.stream:
         streams.leave_stream(W, F, m, whole)
-    if W[m + at.TIMER]:
-        W[m + at.TIMER] = 0
+    if m.timer:
+        m.timer = 0
         forget(W, F)
 
 
 @kernel
-def stop(buffer: int, m: int) -> int:
+def stop(buffer: int, record: int) -> int:
     """Cancel a message; return 0, or `FULL` with nothing changed."""
     W = integers_at(buffer)
     F = reals_at(buffer)
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
+    m = message(W, record)
     _close(W, F, m, at.NOTHING)
     free_if_over(W, m)
     return 0
@@ -199,7 +209,7 @@ def stop(buffer: int, m: int) -> int:
 
 
 @part
-def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
+def _burst(W: Integers, kind: int, m: Record, q: int) -> int:
     """Return an upper bound for the segments that an event sends, or the flows it ends."""
     # A single packet triggers at most a few others: an acknowledgement, or a handshake packet.
     if kind == at.FORWARD_ONE:
@@ -207,25 +217,25 @@ def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
     # Every flow of the link may end at once, each with the events of its message.
     if kind >= at.FLOWS_SETTLE:
         return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
-    on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
+    on_way = m.next - m.first
     # The window may double, and an undone timeout may restore an earlier one.
-    most = 2 * (int(F[m + at.SIZE]) + on_way) + int(F[m + at.SIZE_BEFORE])
-    if F[m + at.THRESHOLD] < inf:
-        most += int(F[m + at.THRESHOLD])
-    return min(most, 2 * W[m + at.TOTAL]) + at.SPARE
+    most = 2 * (int(m.size) + on_way) + int(m.size_before)
+    if m.threshold < inf:
+        most += int(m.threshold)
+    return min(most, 2 * m.total) + at.SPARE
 
 
 @part
-def _has_room(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
+def _has_room(W: Integers, kind: int, m: Record, node: int) -> bool:
     """Reserve memory for an event; return whether the buffer has enough."""
-    most = _burst(W, F, kind, m, W[node + at.NUMBER])
-    stages = W[W[m + at.PATH] + at.STAGES] if m else 1
+    most = _burst(W, kind, m, W[node + at.NUMBER])
+    stages = W[m.path + at.STAGES] if W[node + at.ABOUT] else 1
     # Bounds per segment: two events, and nodes for the queues of the path and for logs.
     return enough(W, 2 * most, (stages + 2) * most)
 
 
 @piece
-def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
+def _execute(W: Integers, F: Reals, kind: int, m: Record, node: int) -> bool:
     """Execute an event; return whether its message is complete."""
     if kind == at.FORWARD_ONE:
         ways.forward_one(
@@ -258,7 +268,7 @@ def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
     elif kind == at.LATE_ONE:
         ways.look_for_late(W, F, m)
     elif kind == at.FINISH:
-        if not W[m + at.OVER]:
+        if not m.over:
             _close(W, F, m, at.ALONE)
             return True
     else:
@@ -267,7 +277,7 @@ def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
 
 
 @piece
-def _execute_rare(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
+def _execute_rare(W: Integers, F: Reals, kind: int, m: Record, node: int) -> None:
     if kind == at.SYN_AGAIN:
         _send_syn(W, F, m)
     elif kind == at.SYN_ENDS:
@@ -283,7 +293,7 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
     node = flows.end_flows(W, F, q)
     while node:
         behind = W[node + at.LINK]
-        streams.end_stream(W, F, W[node + at.FLOW_OWNER])
+        streams.end_stream(W, F, message(W, W[node + at.FLOW_OWNER]))
         node = behind
 
 
@@ -291,9 +301,9 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
 def _prefetch_next(W: Integers, buffer: int) -> None:
     """Load the message of the next event into the cache while this event executes."""
     if W[at.HEAPED]:
-        m = W[W[W[at.HEAP] + at.NODE_OF] + at.ABOUT]
+        record = W[W[W[at.HEAP] + at.NODE_OF] + at.ABOUT]
         for line in range(at.OFTEN):
-            prefetch(buffer + at.WORD * (m + at.LINE * line))
+            prefetch(buffer + at.WORD * (record + at.LINE * line))
 
 
 @kernel
@@ -319,18 +329,19 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
         if now >= when and not now + since < other:
             return 0
         node, kind = W[e + at.NODE_OF], W[e + at.KEY] & (at.KINDS - 1)
-        m = W[node + at.ABOUT]
+        about = W[node + at.ABOUT]
+        m = message(W, about)
         # A cancelled timer stays in the heap until it is due, or until `forget` cleans up.
         if is_dead(W, node):
             W[at.CANCELLED] -= 1
             drop_first(W, F)
             # The node is freed only now: the event reads its arguments from it.
             free_node(W, node)
-            release(W, m)
+            release(W, about)
             continue
         # Memory is reserved before the event changes anything, so that FULL can be answered by a
         # longer buffer and a repeated call. Nothing is allocated while the event executes.
-        if not _has_room(W, F, kind, m, node):
+        if not _has_room(W, kind, m, node):
             return FULL
         drop_first(W, F)
         # After the removal, when the heap shows which event is next.
@@ -338,9 +349,9 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
         F[at.NOW] = now
         ended = _execute(W, F, kind, m, node)
         free_node(W, node)
-        release(W, m)
+        release(W, about)
         if ended:
-            return m
+            return about
     return 0
 
 
@@ -368,11 +379,12 @@ def clear(buffer: int) -> None:
     # Lists of free records are rebuilt below, from the list of all messages.
     for size in range(at.HEADER - at.SLOTS):
         W[at.SLOTS + size] = 0
-    m = W[at.MESSAGES]
-    while m:
-        W[m + at.OVER], W[m + at.PENDING], W[m + at.RELEASED] = 1, 0, 0
+    record = W[at.MESSAGES]
+    while record:
+        m = message(W, record)
+        m.over, m.pending, m.released = 1, 0, 0
         free_if_over(W, m)
-        m = W[m + at.NEXT_MESSAGE]
+        record = m.next_message
 
 
 @kernel
@@ -401,31 +413,32 @@ def first_end(buffer: int) -> float:
         return inf
     due = F[W[at.HEAP]]
     least = inf
-    m = W[at.MESSAGES]
+    record = W[at.MESSAGES]
     # The search costs more than an early look if there are many messages: then `due`, the time of
     # the next event, is the bound.
     for _ in range(MOST_SEARCHED):
-        if not m:
+        if not record:
             return least
-        if not W[m + at.OVER]:
+        m = message(W, record)
+        if not m.over:
             least = min(least, max(due, _ends_after(W, F, m)))
-        m = W[m + at.NEXT_MESSAGE]
+        record = m.next_message
     return due
 
 
 @part
-def _ends_after(W: Integers, F: Reals, m: int) -> float:
+def _ends_after(W: Integers, F: Reals, m: Record) -> float:
     """Return a lower bound for the completion of a message, s."""
-    if F[m + at.ENDS] < inf:
-        return F[m + at.ENDS]
+    if m.ends < inf:
+        return m.ends
     # Minus one, as the last segment may be shorter than the others.
-    left = W[m + at.TOTAL] - count_arrived(W, m) - 1
+    left = m.total - count_arrived(m) - 1
     # A stream may end at any time, by the departure of another one.
-    if W[m + at.STREAM] or left <= 0:
+    if m.stream or left <= 0:
         return F[at.NOW]
-    p = W[m + at.PATH]
+    p = m.path
     q = W[p + at.WAY + at.STAGE * (W[p + at.STAGES] - 1) + at.AT]
-    lasts = left * F[m + at.EACH] / F[q + at.RATE]
+    lasts = left * m.each / F[q + at.RATE]
     return max(F[q + at.FREE], F[at.NOW]) + SURELY * lasts
 
 

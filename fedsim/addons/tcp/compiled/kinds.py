@@ -1,10 +1,11 @@
-"""Types of kernels: the two views of a buffer, whose numbers they access, and a train."""
+"""Types of kernels: the two views of a buffer, its records, and a train."""
 
 from collections.abc import MutableSequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Integers = MutableSequence[int]
 Reals = MutableSequence[float]
+Record = Any
 
 
 class Train(NamedTuple):

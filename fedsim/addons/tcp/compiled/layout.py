@@ -2,10 +2,32 @@
 
 One buffer of 64-bit words holds a world: a header, queues of links, paths, messages, events and
 waiting packets. The buffer has two views: `W` as integers, `F` as doubles. A record is referred to
-by the index of its first word, so that `F[m + SIZE]` is the window of the message `m`. By
-convention `m` is a message, `p` a path, `s` a stage of a path, `q` a queue, and `node` an event or
-another list node. Fields correspond to attributes of the Python classes, which document them.
+by the index of its first word, so that `F[q + RATE]` is the rate of the queue `q`; a message is
+seen as a record with named fields. By convention `m` is a message, `p` a path, `s` a stage of a
+path, `q` a queue, and `node` an event or another list node. Fields correspond to attributes of the
+Python classes, which document them.
 """
+
+from typing import Any
+
+import numpy as np
+
+LINE, WORD = 8, 8
+"""Words per cache line, with which blocks of nodes and messages are aligned; bytes per word."""
+
+
+def _record(fields: str) -> "np.dtype[np.void]":
+    """Return a record of words: integers, and doubles where a name ends with `.f`."""
+    names = [field.removesuffix(".f") for field in fields.split()]
+    kinds = ["f8" if field.endswith(".f") else "i8" for field in fields.split()]
+    return np.dtype(list(zip(names, kinds, strict=True)), align=True)
+
+
+def word(name: str) -> int:
+    """Return the place of a field in the record of a message."""
+    fields: Any = MESSAGE.fields
+    return int(fields[name][1]) // WORD
+
 
 # Header.
 TOP, END, HEAP, LENGTH, ROOM, SERIAL, CANCELLED = range(7)
@@ -17,19 +39,13 @@ present block, first block, last block."""
 WANTED, PATHS, MESSAGES = range(40, 43)
 """Number of missing words after a return of FULL; list of used paths; list of all messages."""
 # Constants of TCP. COMPENSATED: whether Python's `sum` of floats compensates rounding (3.12 on).
-NOW, BETA, LEAST_TIMEOUT, INITIAL, DELAY, COMPENSATED = range(16, 22)
-CUBIC, LINUX, TRAIN, LATE, LOW, HIGH, SMOOTHED, SETTLED = range(22, 30)
-POWERS = 30
-"""1/3, 3, 2 and 4: exponents kept in memory, so that no compiler replaces the power of C's library,
-which Python calls, too."""
+NOW, LEAST_TIMEOUT, INITIAL, DELAY, COMPENSATED, CUBIC, LINUX = range(16, 23)
 HEAPED, SLICES, SLICE, FINE, UNTIL_TUNED, TUNED_AT = range(34, 40)
 """Events in the heap, lists of the other events, last slice of time that is in the heap, slices per
 second, events until the next choice of slices, and time of the last one; see `events`."""
 SLOTS = 48
 """Lists of freed message records, by the power of two of their capacity in segments."""
 HEADER = 96
-LINE, WORD = 8, 8
-"""Words per cache line, with which blocks of nodes and messages are aligned; bytes per word."""
 
 # Entries of the heap.
 KEY, NODE_OF = 1, 2
@@ -100,25 +116,27 @@ AT, AFTER, SHARED, LEAD = range(4)
 STAGE = 4
 
 # Messages. Fields that are used together share a cache line, in the order of how often they are
-# used. UNKNOWN: first unacknowledged segment; SAID: last acknowledged number; EACH, SHORT, ALL:
-# bits of a segment, of the last one, and of the message; CLAIM: segments claimed in queues.
-PATH, OVER, PENDING, TOTAL, AWAITED, EARLIES, DUE, UNSAID = range(8)
-SAID, ECHOED, LOG_FIRST, LOG_LAST, LOG_END, WAITS, STREAM, EACH = range(8, 16)
-UNKNOWN, NEXT, STATE, ARRIVED, LOST, AGAIN, UNSURE, SIZE = range(16, 24)
-THRESHOLD, SIZE_BEFORE, TIMED, RECOVER, DUPLICATES, CLAIM, SEGMENTS_SENT = range(24, 31)
-LAST_TRIP, LEAST_TRIP, MEAN_TRIP, VARIATION, TIMEOUT, EPOCH, SHORTEST, FOUND = range(32, 40)
-CREDIT, ORIGIN, INFLECTION, PEAK, DEADLINE, LATE_AT, PROBE, PROBED = range(40, 48)
-TIMER, TIMER_WHEN, OVERTAKEN_BY, LAST_SENT, ROUND_END, ROUND_START, LAST_NEAR = range(48, 55)
-ROUND_TRIP, SAMPLES, SHORT, ALL, CLASS, RELEASED, NEXT_MESSAGE, NEXT_FREE = range(55, 63)
-PASSED, CONFIRMED, STREAM_LOGGED, PIECES, ENDS = range(63, 68)
-ANSWERED, SYN_OVER, BEGUN, SYN_TIMEOUT, LINEAR, PARTIAL, SENT_AGAIN_AT = range(68, 75)
-EDGE, HIGHESTS, HIGHEST = 75, 76, 77
-REPEATS, DELIVERED, HINT, FLIGHT, OUT, ARRIVALS, THRESHOLD_BEFORE, PEAK_BEFORE = range(80, 88)
-STREAM_AT, STREAM_WINDOW, STREAM_FLOW, STREAMED = range(88, 92)
-FOUND_LOST, NEWEST_TRIP, RETRIES, DOUBTS, ONLY_NEW, SPAN = range(92, 98)
+# used. first: first unacknowledged segment; said: last acknowledged number; each, short, bits: bits
+# of a segment, of the last one, and of the message; claim: segments claimed in queues.
+MESSAGE = _record("""
+path over pending total awaited earlies due.f unsaid
+said echoed.f log_first log_last log_end waits stream each.f
+first next state arrived lost again unsure size.f
+threshold.f size_before.f timed least_timeout.f cubic claim segments_sent linux
+last_trip.f least_trip.f trip.f variation.f timeout.f epoch.f shortest.f pipe_full
+credit origin inflection.f peak deadline.f late_at.f probe.f probed
+timer timer_when.f overtaken_by.f last_sent.f round_end round_start.f last_near.f round_trip.f
+samples short.f bits.f capacity released next_message next_free passed.f
+confirmed stream_logged pieces ends.f answered syn_over begun.f syn_timeout.f
+linear partial sent_again_at.f edge highests highest highest_2 highest_3
+repeats delivered hint duplicates recover prr_out prr_delivered recover_fs
+threshold_before.f peak_before stream_at stream_window.f stream_flow streamed found_lost
+newest_trip.f retries doubts only_new span payload initial spare spare_2
+""")
+WORDS = MESSAGE.itemsize // WORD
+HIGHEST = word("highest")
 OFTEN = 6
 """Number of leading cache lines of a message that most of its events access."""
-MESSAGE = 104
 """Columns of a message's segments follow its record: marks (a word of flags), the time each was
 last sent, the order of its retransmission, and its place in the list of retransmitted segments.
 Most messages never access the last two."""

@@ -6,14 +6,14 @@ from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part
 from fedsim.addons.tcp.compiled.events import free_node, take_node
 from fedsim.addons.tcp.compiled.flows import add_flow
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 from fedsim.addons.tcp.queue import FILLED, TOGETHER
 
 
 @part
-def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
+def claim(W: Integers, F: Reals, m: Record, count: int, flows: int) -> None:
     """Add the claims of a message to the queues of its path; see `LinkQueue.claim`."""
-    p = W[m + at.PATH]
+    p = m.path
     for k in range(W[p + at.STAGES]):
         q = W[p + at.WAY + k * at.STAGE + at.AT]
         W[q + at.FLOWS] += flows
@@ -22,9 +22,9 @@ def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
 
 
 @inline
-def is_crowded(W: Integers, m: int) -> bool:
+def is_crowded(W: Integers, m: Record) -> bool:
     """Return whether other messages may make queues drop segments of this one."""
-    p = W[m + at.PATH]
+    p = m.path
     for k in range(W[p + at.STAGES]):
         if W[W[p + at.WAY + k * at.STAGE + at.AT] + at.CROWDED]:
             return True

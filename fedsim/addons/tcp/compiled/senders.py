@@ -2,11 +2,12 @@
 
 from math import inf
 
-from fedsim.addons.tcp.compiled import boards, windows
+from fedsim.addons.tcp import congestion
+from fedsim.addons.tcp.compiled import boards
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, forget
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import claim, is_crowded
 from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.compiled.streams import begin_stream, may_flow, narrow_link
@@ -19,11 +20,11 @@ from fedsim.addons.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
 
 
 @inline
-def is_steady(W: Integers, m: int) -> bool:
+def is_steady(m: Record) -> bool:
     """Return whether no loss is known, no repair is pending, and no loss was dismissed."""
-    if W[m + at.STATE] != at.OPEN or not boards.is_clean(W, m):
+    if m.state != at.OPEN or not boards.is_clean(m):
         return False
-    return W[m + at.UNKNOWN] >= W[m + at.UNSURE]
+    return m.first >= m.unsure
 
 
 # Segments on their way.
@@ -31,12 +32,12 @@ def is_steady(W: Integers, m: int) -> bool:
 
 @piece
 def _launch(
-    W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
+    W: Integers, F: Reals, m: Record, number: int, count: int, start: float, pace: float
 ) -> None:
     """Send segments; the last one of a message may be shorter."""
     end = start + pace * (count - 1)
     # In a crowded queue packets are dropped one by one, so the shorter last segment travels alone.
-    if number + count == W[m + at.TOTAL] and count > 1 and is_crowded(W, m):
+    if number + count == m.total and count > 1 and is_crowded(W, m):
         _launch_part(W, F, m, number, count - 1, start, pace)
         _launch_part(W, F, m, number + count - 1, at.ALONE, end, 0.0)
     else:
@@ -45,22 +46,22 @@ def _launch(
 
 @inline
 def _launch_part(
-    W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
+    W: Integers, F: Reals, m: Record, number: int, count: int, start: float, pace: float
 ) -> None:
-    W[m + at.SEGMENTS_SENT] += count
-    bits, end = F[m + at.EACH], start + pace * (count - 1)
-    F[m + at.LAST_SENT] = end
-    if number + count == W[m + at.TOTAL]:
+    m.segments_sent += count
+    bits, end = m.each, start + pace * (count - 1)
+    m.last_sent = end
+    if number + count == m.total:
         # A train has one size: the mean, which is exact in total.
-        bits += (F[m + at.SHORT] - bits) / count
+        bits += (m.short - bits) / count
     train = Train(number, count, bits, start, pace, start, end)
     forward(W, F, m, train, at.NOTHING)
 
 
 @part
-def send(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
+def send(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
     """Send what the window allows, spread over the time of the acknowledgements."""
-    if is_steady(W, m):
+    if is_steady(m):
         send_new(W, F, m, now, span)
     else:
         _send_any(W, F, m, now)
@@ -68,10 +69,10 @@ def send(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
 
 
 @inline
-def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
+def send_new(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
     """Send new segments, in a state without known losses."""
-    size = F[m + at.SIZE]
-    left, flight = W[m + at.TOTAL] - W[m + at.NEXT], W[m + at.NEXT] - W[m + at.UNKNOWN]
+    size = m.size
+    left, flight = m.total - m.next, m.next - m.first
     allowed = int(size + CLOSE) - flight
     todo = min(allowed, left)
     if todo <= 0:
@@ -81,16 +82,16 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     if left >= LEAST and _flows_on(W, F, m, left):
         return
     # Claims shrink as segments are acknowledged, which makes room for other messages.
-    if left + flight != W[m + at.CLAIM]:
+    if left + flight != m.claim:
         _claim_anew(W, F, m, left + flight)
-    number = W[m + at.NEXT]
-    W[m + at.NEXT] = number + todo
-    if W[at.LINUX]:
+    number = m.next
+    m.next = number + todo
+    if m.linux:
         for index in range(number, number + todo):
             F[boards.about(W, m, index, at.SENT_AT)] = now
     _arm(W, F, m, now)
     _set_timer(W, F, m)
-    most = _longest_train(W, F, m, todo, span)
+    most = _longest_train(W, m, todo, span)
     # Segments leave at the pace of the acknowledgements that allow them.
     pace, start = span / allowed, now
     while todo > 0:
@@ -102,22 +103,22 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
 
 
 @part
-def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
-    claim(W, F, m, count - W[m + at.CLAIM], at.NOTHING)
-    W[m + at.CLAIM] = count
+def _claim_anew(W: Integers, F: Reals, m: Record, count: int) -> None:
+    claim(W, F, m, count - m.claim, at.NOTHING)
+    m.claim = count
 
 
 @inline
-def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int:
+def _longest_train(W: Integers, m: Record, todo: int, span: float) -> int:
     """Return how many segments travel as one train: see `TcpTransfer._send_new`."""
     if is_crowded(W, m):
         return 1 if span != 0.0 else todo
     if todo <= LEAST_TRAIN:
         return todo
-    p = W[m + at.PATH]
-    longest = int(F[m + at.SIZE])
+    p = m.path
+    longest = int(m.size)
     # Long trains of others would hide the delay that HyStart looks for.
-    if windows.looks(W, F, m):
+    if congestion.looks(m):
         for k in range(W[p + at.STAGES]):
             s = p + at.WAY + k * at.STAGE
             if W[s + at.SHARED] and W[W[s + at.AT] + at.FLOWS] > 1:
@@ -126,19 +127,19 @@ def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int
 
 
 @piece
-def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
+def _flows_on(W: Integers, F: Reals, m: Record, left: int) -> bool:
     """Send the rest as a stream, if possible."""
-    p = W[m + at.PATH]
+    p = m.path
     if not may_flow(F, m, p, left):
         return False
     number = narrow_link(W, F, p)
     if number < 0:
         return False
     # All segments count as sent: the stream stands for those that were left.
-    W[m + at.NEXT] = W[m + at.TOTAL]
-    _claim_anew(W, F, m, int(AHEAD * F[m + at.SIZE]))
-    W[m + at.SEGMENTS_SENT] += left
-    F[m + at.DEADLINE] = inf
+    m.next = m.total
+    _claim_anew(W, F, m, int(AHEAD * m.size))
+    m.segments_sent += left
+    m.deadline = inf
     begin_stream(W, F, m, number, left)
     return True
 
@@ -147,238 +148,238 @@ def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
 
 
 @part
-def _send_any(W: Integers, F: Reals, m: int, now: float) -> None:
+def _send_any(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Send what the window allows: lost segments first, then new ones."""
-    while F[m + at.SIZE] - boards.flight(W, m) >= 1 - CLOSE:
+    while m.size - boards.flight(m) >= 1 - CLOSE:
         # F-RTO sends two new segments before it retransmits more.
-        number = -1 if W[m + at.ONLY_NEW] else boards.first_lost(W, m)
-        if number < 0 and W[m + at.NEXT] < W[m + at.TOTAL]:
-            number = W[m + at.NEXT]
+        number = -1 if m.only_new else boards.first_lost(W, m)
+        if number < 0 and m.next < m.total:
+            number = m.next
         # RFC 6675, NextSeg rule 3; Linux leaves these to the probe (`first_unknown` gives -1).
-        elif number < 0 and W[m + at.STATE] == at.RECOVERY:
+        elif number < 0 and m.state == at.RECOVERY:
             number = boards.first_unknown(W, m)
         if number < 0:
             break
         _send_one(W, F, m, number, now)
-    W[m + at.ONLY_NEW] = 0
+    m.only_new = 0
 
 
 @part
-def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
-    if number < W[m + at.NEXT]:
-        if W[at.LINUX] and number == W[m + at.UNKNOWN] and W[m + at.STATE] != at.OPEN:
-            F[m + at.DEADLINE] = inf  # a retransmission of the first segment restarts the timer
+def _send_one(W: Integers, F: Reals, m: Record, number: int, now: float) -> None:
+    if number < m.next:
+        if m.linux and number == m.first and m.state != at.OPEN:
+            m.deadline = inf  # a retransmission of the first segment restarts the timer
         boards.send_again(W, F, m, number, now)
     else:
-        W[m + at.NEXT] = number + 1
+        m.next = number + 1
         # On every stack, as the column is there; only Linux reads it.
         F[boards.about(W, m, number, at.SENT_AT)] = now
     _arm(W, F, m, now)
-    if W[m + at.STATE] == at.RECOVERY:
-        W[m + at.OUT] += 1
+    if m.state == at.RECOVERY:
+        congestion.count_sent(m)
     _launch(W, F, m, number, at.ALONE, now, 0.0)
 
 
 @part
-def _retransmit(W: Integers, F: Reals, m: int, now: float) -> None:
+def _retransmit(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Send the first lost segment at once; if none is known, a new or the first one."""
     number = boards.first_lost(W, m)
     # An acknowledgement has ended the known losses: the window is used for new data.
     if number < 0:
-        more = W[m + at.NEXT] < W[m + at.TOTAL]
-        number = W[m + at.NEXT] if more else W[m + at.UNKNOWN]
+        more = m.next < m.total
+        number = m.next if more else m.first
     _send_one(W, F, m, number, now)
 
 
 @part
-def _enter_recovery(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
+def _enter_recovery(W: Integers, F: Reals, m: Record, delivered: int, now: float) -> None:
     boards.lose_first(W, m)
-    W[m + at.RECOVER], W[m + at.STATE] = W[m + at.NEXT], at.RECOVERY
-    outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
-    windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
+    m.recover, m.state = m.next, at.RECOVERY
+    outstanding = m.next - m.first
+    congestion.enter_recovery(m, boards.flight(m), outstanding, delivered)
     _retransmit(W, F, m, now)
 
 
 @part
-def begin_repair(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
+def begin_repair(W: Integers, F: Reals, m: Record, delivered: int, now: float) -> None:
     """Start to repair losses: see `RackSender`."""
-    F[m + at.OVERTAKEN_BY] = F[m + at.PROBE] = inf
-    F[m + at.SENT_AGAIN_AT] = now
-    W[m + at.RECOVER], W[m + at.STATE] = W[m + at.NEXT], at.RECOVERY
-    outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
-    windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
+    m.overtaken_by = m.probe = inf
+    m.sent_again_at = now
+    m.recover, m.state = m.next, at.RECOVERY
+    outstanding = m.next - m.first
+    congestion.enter_recovery(m, boards.flight(m), outstanding, delivered)
     _retransmit(W, F, m, now)
-    restart_timer(W, F, m, now)
+    restart_timer(m, now)
 
 
 @part
-def look_for_losses(W: Integers, F: Reals, m: int, now: float) -> float:
+def look_for_losses(W: Integers, F: Reals, m: Record, now: float) -> float:
     """Mark losses; return when further overtaken segments count as lost, s."""
-    if boards.is_clean(W, m):
+    if boards.is_clean(m):
         return inf
-    sure = W[m + at.STATE] >= at.RECOVERY or W[m + at.ARRIVED] >= DUPLICATES
-    return boards.find_lost(W, F, m, 0.0 if sure else REORDERING * F[m + at.LEAST_TRIP], now)
+    sure = m.state >= at.RECOVERY or m.arrived >= DUPLICATES
+    return boards.find_lost(W, F, m, 0.0 if sure else REORDERING * m.least_trip, now)
 
 
 @piece
 def take_duplicate(
-    W: Integers, F: Reals, m: int, delivered: int, now: float, repaired: int
+    W: Integers, F: Reals, m: Record, delivered: int, now: float, repaired: int
 ) -> None:
     """Process a report of a segment out of order."""
-    if W[m + at.STATE] == at.LOSS:
+    if m.state == at.LOSS:
         return
-    if W[m + at.STATE] == at.RECOVERY:
-        windows.recover(W, F, m, delivered, boards.flight(W, m), repaired)
+    if m.state == at.RECOVERY:
+        congestion.recover(m, delivered, boards.flight(m), repaired)
         return
-    W[m + at.DUPLICATES] += 1
-    W[m + at.STATE] = at.DISORDER
-    if W[m + at.DUPLICATES] == DUPLICATES or boards.outruns_second(W, m):
+    m.duplicates += 1
+    m.state = at.DISORDER
+    if m.duplicates == DUPLICATES or boards.outruns_second(W, m):
         _enter_recovery(W, F, m, delivered, now)
 
 
 @piece
 def repair(
-    W: Integers, F: Reals, m: int, count: int, delivered: int, now: float, repaired: int
+    W: Integers, F: Reals, m: Record, count: int, delivered: int, now: float, repaired: int
 ) -> None:
     """Process an acknowledgement during a repair."""
-    if W[m + at.STATE] == at.LOSS:
-        windows.note_acknowledgement(W, F, m, now)
-        windows.grow(W, F, m, count, W[m + at.UNKNOWN], W[m + at.NEXT], now)
-        restart_timer(W, F, m, now)
+    if m.state == at.LOSS:
+        congestion.note_acknowledgement(m, m.first, m.next, now)
+        congestion.grow(m, count, m.first, m.next, now)
+        restart_timer(m, now)
     else:
-        windows.recover(W, F, m, delivered, boards.flight(W, m), repaired)
-        if not boards.is_repaired(W, m, W[m + at.UNKNOWN]):
+        congestion.recover(m, delivered, boards.flight(m), repaired)
+        if not boards.is_repaired(W, m, m.first):
             _retransmit(W, F, m, now)
-        windows.note_acknowledgement(W, F, m, now)
+        congestion.note_acknowledgement(m, m.first, m.next, now)
         # RFC 6582, impatient variant: only the first partial acknowledgement restarts the timer.
-        if W[m + at.PARTIAL]:
-            restart_timer(W, F, m, now)
-        W[m + at.PARTIAL] = 0
+        if m.partial:
+            restart_timer(m, now)
+        m.partial = 0
 
 
 # The timer.
 
 
 @inline
-def _set_timer(W: Integers, F: Reals, m: int) -> None:
-    deadline = F[m + at.DEADLINE]
+def _set_timer(W: Integers, F: Reals, m: Record) -> None:
+    deadline = m.deadline
     # A timer is only moved forward. If the deadline moves back, the old timer expires and `look`
     # waits on: far cheaper than to reschedule it per acknowledgement.
-    if W[m + at.TIMER] and deadline < F[m + at.TIMER_WHEN]:
-        W[m + at.TIMER] = 0
+    if m.timer and deadline < m.timer_when:
+        m.timer = 0
         forget(W, F)
-    if not W[m + at.TIMER] and deadline < inf:
+    if not m.timer and deadline < inf:
         # A deadline may have passed while the sender was busy.
         when = max(deadline, F[at.NOW])
-        F[m + at.TIMER_WHEN] = when
-        W[m + at.TIMER] = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
+        m.timer_when = when
+        m.timer = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
 
 
 @inline
-def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
+def _arm(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Start the timer; on Linux also postpone the probe, which follows the last segment."""
-    if F[m + at.DEADLINE] == inf:
-        F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
-    elif W[at.LINUX] and F[m + at.PROBE] < inf and W[m + at.STATE] == at.OPEN:
-        first = boards.about(W, m, W[m + at.UNKNOWN], at.SENT_AT)
-        F[m + at.LATE_AT] = F[first] + F[m + at.TIMEOUT]
+    if m.deadline == inf:
+        m.late_at = now + m.timeout
+    elif m.linux and m.probe < inf and m.state == at.OPEN:
+        first = boards.about(W, m, m.first, at.SENT_AT)
+        m.late_at = F[first] + m.timeout
     else:
         return
-    _set_deadline(W, F, m, now)
+    _set_deadline(m, now)
 
 
 @inline
-def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
-    late_at = F[m + at.LATE_AT]
-    F[m + at.DEADLINE] = late_at
-    if not W[at.LINUX]:
+def _set_deadline(m: Record, now: float) -> None:
+    late_at = m.late_at
+    m.deadline = late_at
+    if not m.linux:
         return
-    F[m + at.PROBE] = inf
+    m.probe = inf
     # No probe after a probe, before the first RTT sample, or during a repair (RFC 8985).
-    if W[m + at.PROBED] or F[m + at.MEAN_TRIP] == 0.0 or W[m + at.STATE] != at.OPEN:
+    if m.probed or m.trip == 0.0 or m.state != at.OPEN:
         return
     # The acknowledgement of a single segment may be delayed by its receiver.
-    later = F[at.LEAST_TIMEOUT] if W[m + at.NEXT] - W[m + at.UNKNOWN] <= 1 else GRAIN
-    probe = now + PROBE * F[m + at.MEAN_TRIP] + later
+    later = m.least_timeout if m.next - m.first <= 1 else GRAIN
+    probe = now + PROBE * m.trip + later
     if late_at > now:
         probe = min(probe, late_at)
-    F[m + at.DEADLINE] = F[m + at.PROBE] = probe
+    m.deadline = m.probe = probe
 
 
 @inline
-def restart_timer(W: Integers, F: Reals, m: int, now: float) -> None:
+def restart_timer(m: Record, now: float) -> None:
     """Restart the timer after an acknowledgement."""
-    windows.restore_timeout(W, F, m)
-    W[m + at.PROBED], F[m + at.OVERTAKEN_BY] = 0, inf
-    if W[m + at.UNKNOWN] >= W[m + at.TOTAL]:
-        F[m + at.DEADLINE] = F[m + at.PROBE] = inf
+    congestion.restore_timeout(m)
+    m.probed, m.overtaken_by = 0, inf
+    if m.first >= m.total:
+        m.deadline = m.probe = inf
     else:
-        F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
-        _set_deadline(W, F, m, now)
+        m.late_at = now + m.timeout
+        _set_deadline(m, now)
 
 
 @piece
-def look(W: Integers, F: Reals, m: int) -> None:
+def look(W: Integers, F: Reals, m: Record) -> None:
     """Time out, or keep waiting if the timer was restarted meanwhile."""
-    W[m + at.TIMER] = 0
-    if F[m + at.DEADLINE] <= F[at.NOW]:
+    m.timer = 0
+    if m.deadline <= F[at.NOW]:
         # Without any packet since the handshake, the receiver repeats its answer, which resets the
         # window.
-        reached = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
-        if not W[at.LINUX] and not reached:  # see `TcpTransfer._unheard`
-            F[m + at.SIZE], F[m + at.THRESHOLD] = W[at.INITIAL], inf
+        reached = m.confirmed or count_arrived(m) > 0
+        if not m.linux and not reached:  # see `TcpTransfer._unheard`
+            congestion.reopen(m)
         _time_out(W, F, m, F[at.NOW])
     _set_timer(W, F, m)
 
 
 @piece
-def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
+def _time_out(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Repair overtaken segments, send a probe, or retransmit after a timeout."""
-    if not W[at.LINUX]:
-        flight = boards.flight(W, m)
+    if not m.linux:
+        flight = boards.flight(m)
         boards.lose_all(W, m)
         _begin_anew(W, F, m, flight, at.ALONE, now)
     # One timer serves three purposes (RFC 8985): reordering, tail probe, retransmission.
-    elif now >= F[m + at.OVERTAKEN_BY]:
-        F[m + at.OVERTAKEN_BY] = inf
+    elif now >= m.overtaken_by:
+        m.overtaken_by = inf
         look_for_losses(W, F, m, now)
-        if boards.first_lost(W, m) >= 0 and W[m + at.STATE] <= at.DISORDER:
+        if boards.first_lost(W, m) >= 0 and m.state <= at.DISORDER:
             begin_repair(W, F, m, at.ALONE, now)
         else:
-            restart_timer(W, F, m, now)
-    elif now >= F[m + at.PROBE]:
-        F[m + at.PROBE], W[m + at.PROBED], F[m + at.DEADLINE] = inf, 1, inf
-        more = W[m + at.NEXT] < W[m + at.TOTAL]
-        _send_one(W, F, m, W[m + at.NEXT] if more else W[m + at.NEXT] - 1, now)
+            restart_timer(m, now)
+    elif now >= m.probe:
+        m.probe, m.probed, m.deadline = inf, 1, inf
+        more = m.next < m.total
+        _send_one(W, F, m, m.next if more else m.next - 1, now)
     else:
         _lose_late(W, F, m, now)
 
 
 @piece
-def _lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
+def _lose_late(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Mark segments as lost after a timeout: see `RackSender._begin_anew`."""
-    state, retries, flight = W[m + at.STATE], W[m + at.RETRIES], boards.flight(W, m)
+    state, retries, flight = m.state, m.retries, boards.flight(m)
     harmed = state >= at.RECOVERY
     # The threshold is reduced once per episode of losses.
-    over = W[m + at.UNKNOWN] >= W[m + at.RECOVER] or (state == at.LOSS and not retries)
+    over = m.first >= m.recover or (state == at.LOSS and not retries)
     if not harmed:
-        F[m + at.SENT_AGAIN_AT] = now
-    F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
-    W[m + at.DOUBTS] = 1 if not harmed or retries else 0
-    W[m + at.ONLY_NEW] = W[m + at.PROBED] = 0
-    W[m + at.RETRIES] = retries + 1
+        m.sent_again_at = now
+    m.probe = m.overtaken_by = inf
+    m.doubts = 1 if not harmed or retries else 0
+    m.only_new = m.probed = 0
+    m.retries = retries + 1
     boards.lose_late(W, F, m, now)
     _begin_anew(W, F, m, flight, at.ALONE if not harmed or over else at.NOTHING, now)
 
 
 @part
-def _begin_anew(W: Integers, F: Reals, m: int, flight: int, reduces: int, now: float) -> None:
+def _begin_anew(W: Integers, F: Reals, m: Record, flight: int, reduces: int, now: float) -> None:
     """Shrink the window and send the first segment."""
-    W[m + at.DUPLICATES] = 0
-    W[m + at.RECOVER] = W[m + at.TIMED] = W[m + at.NEXT]
+    m.duplicates = 0
+    m.recover = m.timed = m.next
     # On Linux segments that were sent recently still count as in flight.
-    left = boards.flight(W, m)
-    windows.shrink(W, F, m, flight, W[m + at.NEXT], now, reduces, left)
-    W[m + at.STATE] = at.LOSS
-    F[m + at.DEADLINE] = inf
+    left = boards.flight(m)
+    congestion.time_out(m, flight, m.next, now, reduces, left)
+    m.state = at.LOSS
+    m.deadline = inf
     _send_any(W, F, m, now)

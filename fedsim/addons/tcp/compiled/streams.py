@@ -3,22 +3,22 @@
 from math import inf
 
 from fedsim.addons.tcp.compiled import layout as at
-from fedsim.addons.tcp.compiled.compiler import part
+from fedsim.addons.tcp.compiled.compiler import part, place_of
 from fedsim.addons.tcp.compiled.events import call, free_node
 from fedsim.addons.tcp.compiled.flows import add_flow, open_flows, remove_flow
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 from fedsim.addons.tcp.compiled.receivers import count_arrived
-from fedsim.addons.tcp.compiled.windows import utilisation
+from fedsim.addons.tcp.congestion import utilisation
 from fedsim.addons.tcp.stream import APART, LATE, WIDEST, WINDOWS
 
 
 @part
-def may_flow(F: Reals, m: int, p: int, left: int) -> bool:
+def may_flow(F: Reals, m: Record, p: int, left: int) -> bool:
     """Return whether the rest of a message may flow as a stream; see `stream.may_flow`."""
-    size = F[m + at.SIZE]
-    if size < WIDEST or size < F[m + at.THRESHOLD] or left < WINDOWS * size:
+    size = m.size
+    if size < WIDEST or size < m.threshold or left < WINDOWS * size:
         return False
-    return F[m + at.MEAN_TRIP] > LATE * F[p + at.TRIP]
+    return m.trip > LATE * F[p + at.TRIP]
 
 
 @part
@@ -55,12 +55,12 @@ def narrow_link(W: Integers, F: Reals, p: int) -> int:
 
 
 @part
-def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
+def begin_stream(W: Integers, F: Reals, m: Record, number: int, left: int) -> None:
     """Start a stream at the fair share of a link that windows can fill."""
-    p = W[m + at.PATH]
+    p = m.path
     q = W[p + at.WAY + number * at.STAGE + at.AT]
     pipe = F[q + at.RATE] * F[p + at.TRIP] / F[p + at.SEGMENT]
-    filled = 1.0 if W[q + at.MANAGED] else utilisation(W, F, F[q + at.LIMIT] / pipe)
+    filled = 1.0 if W[q + at.MANAGED] else utilisation(m, F[q + at.LIMIT] / pipe)
     # The other links bound the rate of the stream.
     cap = inf
     for k in range(W[p + at.STAGES]):
@@ -72,41 +72,41 @@ def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
     now = F[at.NOW]
     if F[q + at.WINDOWS] == 0.0 and F[q + at.FREE] > now:  # packets before the stream
         add_flow(W, F, q, (F[q + at.FREE] - now) * F[q + at.RATE], inf, at.NOTHING)
-    F[q + at.WINDOWS] += F[m + at.SIZE]
+    F[q + at.WINDOWS] += m.size
     F[q + at.PIPE] = pipe
-    W[m + at.STREAM], W[m + at.STREAM_AT], F[m + at.STREAM_WINDOW] = 1, number, F[m + at.SIZE]
-    W[m + at.STREAMED] = left
+    m.stream, m.stream_at, m.stream_window = 1, number, m.size
+    m.streamed = left
     # Scaled up by the share of time in which cut windows leave the link idle.
-    _flow(W, F, m, q, left * F[m + at.EACH] / filled, cap, left)
+    _flow(W, F, m, q, left * m.each / filled, cap, left)
 
 
 @part
-def _flow(W: Integers, F: Reals, m: int, q: int, bits: float, cap: float, count: int) -> None:
+def _flow(W: Integers, F: Reals, m: Record, q: int, bits: float, cap: float, count: int) -> None:
     """Start a flow of segments after those before it: see `TcpArrivals.follow`."""
-    F[m + at.PASSED] += W[m + at.STREAM_LOGGED]
-    W[m + at.STREAM_FLOW] = add_flow(W, F, q, bits, cap, m)
-    W[m + at.STREAM_LOGGED] = count
+    m.passed += m.stream_logged
+    m.stream_flow = add_flow(W, F, q, bits, cap, place_of(W, m))
+    m.stream_logged = count
 
 
 @part
-def end_stream(W: Integers, F: Reals, m: int) -> None:
+def end_stream(W: Integers, F: Reals, m: Record) -> None:
     """Complete a stream, after retransmissions of segments lost before it."""
-    p = W[m + at.PATH]
-    q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
-    missing = W[m + at.TOTAL] - W[m + at.STREAMED] - count_arrived(W, m)
+    p = m.path
+    q = W[p + at.WAY + m.stream_at * at.STAGE + at.AT]
+    missing = m.total - m.streamed - count_arrived(m)
     # Segments lost before the stream began have not arrived: they follow as a further stream.
     if missing > 0:
-        W[m + at.SEGMENTS_SENT] += missing
-        W[m + at.STREAMED] += missing
+        m.segments_sent += missing
+        m.streamed += missing
         # Ended, so no list holds it. Its segments are counted in PASSED by `_flow` below.
-        free_node(W, W[m + at.STREAM_FLOW])
-        _flow(W, F, m, q, missing * F[m + at.EACH], inf, missing)
+        free_node(W, m.stream_flow)
+        _flow(W, F, m, q, missing * m.each, inf, missing)
         return
-    F[m + at.LAST_SENT] = F[at.NOW]
-    rest = _rest(W, F, p, W[m + at.STREAM_AT], F[m + at.EACH])
+    m.last_sent = F[at.NOW]
+    rest = _rest(W, F, p, m.stream_at, m.each)
     # The end is certain now, which `first_end` uses.
-    F[m + at.ENDS] = F[at.NOW] + rest
-    call(W, F, F[m + at.ENDS], at.FINISH, m)
+    m.ends = F[at.NOW] + rest
+    call(W, F, m.ends, at.FINISH, m)
 
 
 @part
@@ -134,18 +134,18 @@ def sum_over(W: Integers, F: Reals, p: int, first: int, bits: float) -> float:
 
 
 @part
-def leave_stream(W: Integers, F: Reals, m: int, whole: int) -> None:
+def leave_stream(W: Integers, F: Reals, m: Record, whole: int) -> None:
     """Remove the window of a stream from its link."""
-    p = W[m + at.PATH]
-    q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
-    flow = W[m + at.STREAM_FLOW]
+    p = m.path
+    q = W[p + at.WAY + m.stream_at * at.STAGE + at.AT]
+    flow = m.stream_flow
     # A flow that has ended is in no list, even if its message is stopped before its last segment
     # has arrived.
     if not whole and W[flow + at.FLOW_LINK]:
         remove_flow(W, F, flow)
     free_node(W, flow)
-    W[m + at.STREAM_FLOW] = 0
-    F[q + at.WINDOWS] -= F[m + at.STREAM_WINDOW]
+    m.stream_flow = 0
+    F[q + at.WINDOWS] -= m.stream_window
     # Sums of windows do not cancel exactly.
     if F[q + at.WINDOWS] < 1e-6:
         F[q + at.WINDOWS] = 0.0

@@ -5,7 +5,7 @@ from math import inf
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, free_node, take_node
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Train
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import carry, carry_one, is_crowded, room
 from fedsim.addons.tcp.compiled.receivers import (
     acknowledge_late,
@@ -17,16 +17,16 @@ from fedsim.addons.tcp.handshake import OPTIONS
 
 
 @inline
-def _over(W: Integers, m: int, number: int) -> int:
+def _over(m: Record, number: int) -> int:
     """Return whether the owner of a packet is over."""
     # Negative numbers are packets of the handshake.
     if number >= 0:
-        return W[m + at.OVER]
-    return W[m + at.SYN_OVER] if number == at.SYN else 0
+        return m.over
+    return m.syn_over if number == at.SYN else 0
 
 
 @part
-def _push_train(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
+def _push_train(W: Integers, F: Reals, m: Record, train: Train, hop: int) -> None:
     """Schedule the arrival of segments at a queue."""
     node = call(W, F, train.first, at.FORWARD, m)
     W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = train.number, train.segments, hop
@@ -36,12 +36,12 @@ def _push_train(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
 
 @part
 def forward_one(
-    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, first: float, hop: int
+    W: Integers, F: Reals, m: Record, number: int, bits: float, sent: float, first: float, hop: int
 ) -> None:
     """Move a segment to the next queue that others use, or to its receiver."""
-    if _over(W, m, number):
+    if _over(m, number):
         return
-    p, now = W[m + at.PATH], F[at.NOW]
+    p, now = m.path, F[at.NOW]
     while hop < W[p + at.STAGES]:
         s = p + at.WAY + hop * at.STAGE
         # Others may come first: the packet is an event of its own. Other queues are computed ahead
@@ -77,32 +77,32 @@ def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
 
 @piece
 def _deliver_packet(
-    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+    W: Integers, F: Reals, m: Record, number: int, bits: float, sent: float, time: float
 ) -> None:
     """Deliver a segment, or a packet of the handshake."""
     if number >= 0:
         _deliver_one(W, F, m, number, bits, sent, time)
     elif number == at.ANSWER:
-        W[m + at.CONFIRMED] = 1
-    elif not W[m + at.ANSWERED]:
-        W[m + at.ANSWERED] = 1
-        p = W[m + at.PATH]
+        m.confirmed = 1
+    elif not m.answered:
+        m.answered = 1
+        p = m.path
         # The answer has options, too, and does not queue.
         answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
         call(W, F, time + answer, at.SYN_ENDS, m)
 
 
 @part
-def forward(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
+def forward(W: Integers, F: Reals, m: Record, train: Train, hop: int) -> None:
     """Move a train to the next queue that others use, or to its receiver."""
     number, count, bits, sent, pace, first, last = train
     if count == 1:
         forward_one(W, F, m, number, bits, sent, first, hop)
         return
     # Only a message sends trains: a handshake has single packets.
-    if W[m + at.OVER]:
+    if m.over:
         return
-    p, now = W[m + at.PATH], F[at.NOW]
+    p, now = m.path, F[at.NOW]
     while hop < W[p + at.STAGES]:
         s = p + at.WAY + hop * at.STAGE
         q = W[s + at.AT]
@@ -134,7 +134,7 @@ def forward(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
 
 
 @piece
-def _split(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
+def _split(W: Integers, F: Reals, m: Record, train: Train, hop: int) -> None:
     """Forward the segments of a train one by one."""
     number, count, bits, sent, pace, first, last = train
     between = (last - first) / max(count - 1, 1)
@@ -146,23 +146,23 @@ def _split(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
 
 
 @piece
-def _deliver(W: Integers, F: Reals, m: int, train: Train) -> None:
+def _deliver(W: Integers, F: Reals, m: Record, train: Train) -> None:
     """Deliver a train of several segments."""
     number, count, _, sent, pace, first, last = train
-    before = count_arrived(W, m)
+    before = count_arrived(m)
     # A retransmission after the end.
-    if before == W[m + at.TOTAL]:
+    if before == m.total:
         return
     # A delayed acknowledgement was due before this train: sent at its own time.
-    if F[m + at.DUE] < first:
-        acknowledge_late(W, F, m, F[m + at.DUE])
-    if number == W[m + at.AWAITED] and not W[m + at.EARLIES] and not is_crowded(W, m):
+    if m.due < first:
+        acknowledge_late(W, F, m, m.due)
+    if number == m.awaited and not m.earlies and not is_crowded(W, m):
         take_train(W, F, m, train)
     else:
         between = (last - first) / max(count - 1, 1)
         for n in range(count):
             take_segment(W, F, m, number + n, sent + n * pace, first + n * between)
-    after = count_arrived(W, m)
+    after = count_arrived(m)
     if after > before:
         _note(W, F, m, first - (last - first) / (count - 1), last, after - before)
     _wait_for_more(W, F, m, last)
@@ -170,94 +170,94 @@ def _deliver(W: Integers, F: Reals, m: int, train: Train) -> None:
 
 @inline
 def _deliver_one(
-    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+    W: Integers, F: Reals, m: Record, number: int, bits: float, sent: float, time: float
 ) -> None:
     """Deliver a segment."""
-    before = count_arrived(W, m)
-    if before == W[m + at.TOTAL]:
+    before = count_arrived(m)
+    if before == m.total:
         return
-    if F[m + at.DUE] < time:
-        acknowledge_late(W, F, m, F[m + at.DUE])
+    if m.due < time:
+        acknowledge_late(W, F, m, m.due)
     take_segment(W, F, m, number, sent, time)
-    after = count_arrived(W, m)
+    after = count_arrived(m)
     if after > before:
-        p = W[m + at.PATH]
+        p = m.path
         # The first bits of the segment came one slot of the radio before its end.
         radio = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
         _note(W, F, m, time - bits / F[radio + at.RATE], time, at.ALONE)
-    if after == W[m + at.TOTAL] or F[m + at.DUE] < inf:
+    if after == m.total or m.due < inf:
         _wait_for_more(W, F, m, time)
 
 
 @inline
-def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
+def _wait_for_more(W: Integers, F: Reals, m: Record, last: float) -> None:
     """Finish with the last segment, or wait to acknowledge a single one."""
-    if count_arrived(W, m) == W[m + at.TOTAL]:
+    if count_arrived(m) == m.total:
         # A stream may have set an earlier end already.
-        F[m + at.ENDS] = min(F[m + at.ENDS], last)
+        m.ends = min(m.ends, last)
         call(W, F, last, at.FINISH, m)
     # One check at a time: it moves on if the deadline has moved.
-    elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
-        W[m + at.WAITS] = 1
-        call(W, F, F[m + at.DUE], at.LATE_ONE, m)
+    elif m.due < inf and not m.waits:
+        m.waits = 1
+        call(W, F, m.due, at.LATE_ONE, m)
 
 
 @part
-def look_for_late(W: Integers, F: Reals, m: int) -> None:
+def look_for_late(W: Integers, F: Reals, m: Record) -> None:
     """Acknowledge a segment that no other has followed in time."""
-    W[m + at.WAITS] = 0
-    due, now = F[m + at.DUE], F[at.NOW]
-    if W[m + at.OVER] or due == inf:
+    m.waits = 0
+    due, now = m.due, F[at.NOW]
+    if m.over or due == inf:
         return
     if due <= now:
         acknowledge_late(W, F, m, now)
     else:
-        W[m + at.WAITS] = 1
+        m.waits = 1
         call(W, F, due, at.LATE_ONE, m)
 
 
 @inline
-def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
+def _note(W: Integers, F: Reals, m: Record, first: float, last: float, count: int) -> None:
     """Log the arrival of segments: see `TcpArrivals.note`."""
     now = F[at.NOW]
     # A node of the log holds ITEMS entries.
-    if not W[m + at.LOG_FIRST] or W[m + at.LOG_END] == at.ITEMS:
+    if not m.log_first or m.log_end == at.ITEMS:
         _add_page(W, F, m, now)
-    item = W[m + at.LOG_LAST] + at.ITEM * W[m + at.LOG_END]
+    item = m.log_last + at.ITEM * m.log_end
     F[item + at.FROM], F[item + at.TO] = max(now, first), last
     W[item + at.ARRIVED_THEN] = count
-    W[m + at.LOG_END] += 1
+    m.log_end += 1
 
 
 @part
-def _add_page(W: Integers, F: Reals, m: int, now: float) -> None:
+def _add_page(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Append a node to the log of arrivals, and drop nodes whose arrivals are past."""
     new = take_node(W)
-    W[new + at.LINK], W[m + at.LOG_END] = 0, 0
-    if W[m + at.LOG_FIRST]:
-        W[W[m + at.LOG_LAST] + at.LINK] = new
+    W[new + at.LINK], m.log_end = 0, 0
+    if m.log_first:
+        W[m.log_last + at.LINK] = new
     else:
-        W[m + at.LOG_FIRST] = new
-    W[m + at.LOG_LAST] = new
-    while W[m + at.LOG_FIRST] != new:
-        page, latest, count = W[m + at.LOG_FIRST], 0.0, 0
+        m.log_first = new
+    m.log_last = new
+    while m.log_first != new:
+        page, latest, count = m.log_first, 0.0, 0
         for k in range(at.ITEMS):
             latest = max(latest, F[page + at.ITEM * k + at.TO])
             count += W[page + at.ITEM * k + at.ARRIVED_THEN]
         # Later nodes may only be summed up after all earlier ones.
         if latest > now:
             break
-        F[m + at.PASSED] += count
-        W[m + at.LOG_FIRST] = W[page + at.LINK]
+        m.passed += count
+        m.log_first = W[page + at.LINK]
         free_node(W, page)
 
 
 @part
-def forget_log(W: Integers, m: int) -> None:
+def forget_log(W: Integers, m: Record) -> None:
     """Free the log of arrivals."""
-    node = W[m + at.LOG_FIRST]
+    node = m.log_first
     while node:
         behind = W[node + at.LINK]
         free_node(W, node)
         node = behind
-    W[m + at.LOG_FIRST] = 0
+    m.log_first = 0

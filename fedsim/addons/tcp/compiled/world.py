@@ -12,13 +12,18 @@ from fedsim.addons.tcp.compiled import kernel
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.path import TcpLane, TcpPath
 from fedsim.addons.tcp.queue import NEVER, LinkQueue
-from fedsim.addons.tcp.window import HYSTART
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 
 WORDS, EVENTS, NODES = 1024, 16, 24
 """Initial length of a buffer in words, and its initial capacity in events and nodes."""
 
+_TOTAL, _SEGMENTS_SENT, _NEXT, _EACH, _PASSED = map(
+    at.word, ("total", "segments_sent", "next", "each", "passed")
+)
+_LOG_FIRST, _LOG_END, _STREAM_FLOW, _STREAM_LOGGED, _ALL = map(
+    at.word, ("log_first", "log_end", "stream_flow", "stream_logged", "bits")
+)
 
 load = kernel.load
 
@@ -106,13 +111,9 @@ class CompiledWorld:
     def _set_up(self) -> None:
         """Write the header, a heap, and a block of nodes."""
         W, F, law = self._W, self._F, self._law
-        hystart = HYSTART[law.stack]
         W[at.CUBIC], W[at.LINUX] = law.variant == "cubic", law.stack == "linux"
-        W[at.INITIAL], F[at.BETA] = law.initial_window, 0.7 if law.variant == "cubic" else 0.5
+        W[at.INITIAL] = law.initial_window
         F[at.LEAST_TIMEOUT], F[at.DELAY] = law.min_rto, law.delayed_ack
-        F[at.TRAIN], F[at.LATE], W[at.SMOOTHED] = hystart.train, hystart.late, hystart.smoothed
-        (F[at.LOW], F[at.HIGH]), F[at.SETTLED] = hystart.bounds, hystart.settled
-        F[at.POWERS : at.POWERS + 4] = 1 / 3, 3.0, 2.0, 4.0
         W[at.COMPENSATED] = sys.version_info >= (3, 12)
         W[at.HEAP], W[at.ROOM] = at.HEADER, EVENTS
         block = at.HEADER + EVENTS * at.ENTRY
@@ -253,19 +254,19 @@ class CompiledWorld:
 
     def total(self, record: int) -> int:
         """Return the number of segments of a message."""
-        return self._words[record + at.TOTAL]
+        return self._words[record + _TOTAL]
 
     def again_bits(self, record: int) -> int:
         """Return the retransmitted bits of a message: see `TcpTransfer`."""
         words = self._words
-        again = words[record + at.SEGMENTS_SENT] - words[record + at.NEXT]
-        return round(max(0, again) * self._reals[record + at.EACH])
+        again = words[record + _SEGMENTS_SENT] - words[record + _NEXT]
+        return round(max(0, again) * self._reals[record + _EACH])
 
     def bits_at(self, record: int, now: float) -> float:
         """Return the bits of a message that have arrived: see `TcpArrivals.bits_at`."""
         words, reals = self._words, self._reals
-        count = reals[record + at.PASSED]
-        node, end = words[record + at.LOG_FIRST], words[record + at.LOG_END]
+        count = reals[record + _PASSED]
+        node, end = words[record + _LOG_FIRST], words[record + _LOG_END]
         while node:
             behind = words[node + at.LINK]
             for item in range(node, node + at.ITEM * (at.ITEMS if behind else end), at.ITEM):
@@ -279,11 +280,11 @@ class CompiledWorld:
                 elif now > first:
                     count += arrived * (now - first) / (last - first)
             node = behind
-        flow = words[record + at.STREAM_FLOW]
+        flow = words[record + _STREAM_FLOW]
         if flow and reals[flow + at.FLOW_BITS]:
             through = self._bits_of_flow(flow, now)
-            count += words[record + at.STREAM_LOGGED] * through / reals[flow + at.FLOW_BITS]
-        return reals[record + at.ALL] * min(count / words[record + at.TOTAL], 1.0)
+            count += words[record + _STREAM_LOGGED] * through / reals[flow + at.FLOW_BITS]
+        return reals[record + _ALL] * min(count / words[record + _TOTAL], 1.0)
 
     def _bits_of_flow(self, flow: int, now: float) -> float:
         """Return the bits of a flow that have passed: see `SharedTransfer.passed`."""

@@ -57,8 +57,8 @@ class HyStart(NamedTuple):
 LINUX_HYSTART = HyStart(1 / 2, 1 / 8, 0.004, 0.016, smoothed=False, settled=1.0)
 NS3_HYSTART = HyStart(1.0, 1.0, 0.004, 1.0, smoothed=True, settled=0.01)
 
-ROUNDED = 1e-14
-"""Bound for the relative rounding error of a few products."""
+BELOW, ABOVE = 1 - 1e-14, 1 + 1e-14
+"""Bounds for the relative rounding error of a few products."""
 
 
 @dataclass(slots=True, init=False, eq=False, repr=False)
@@ -287,8 +287,13 @@ def _follow_cubic(w: WindowState, count: int, now: float) -> None:
     # RFC 9438: the target is that of one round trip ahead.
     least = w.shortest if w.shortest < inf else 0.0
     offset = now + least - w.epoch - w.inflection
-    ahead = _cubic_segments(abs(offset))
-    target = w.origin + (ahead if offset >= 0 else -ahead)
+    # The power of C's library is slow. It can only differ from a product next to a whole number:
+    # both bounds truncate to the same one in all but very rare cases.
+    about = SCALE * (offset * offset * offset)
+    ahead = int(about * BELOW)
+    if ahead != int(about * ABOVE):
+        ahead = int(SCALE * power(abs(offset), 3.0)) * (1 if offset >= 0 else -1)
+    target = w.origin + ahead
     # Linux counts acknowledgements: the window grows by 1 per `per` of them (`bictcp_update`). If
     # the curve lies below the window, it grows by 1 in 100 windows.
     per = size // (target - size) if target > size else 100 * size
@@ -299,20 +304,6 @@ def _follow_cubic(w: WindowState, count: int, now: float) -> None:
     if w.credit >= per:
         w.size += 1
         w.credit -= per
-
-
-@step
-def _cubic_segments(offset: float) -> int:
-    """Return the whole segments of the cubic curve at an offset, s.
-
-    The power of C's library is slow. It can only differ from a product next to a whole number.
-    """
-    about = SCALE * (offset * offset * offset)
-    # Both bounds truncate to the same whole number in all but very rare cases.
-    least = int(about * (1 - ROUNDED))
-    if least == int(about * (1 + ROUNDED)):
-        return least
-    return int(SCALE * power(offset, 3.0))
 
 
 @law

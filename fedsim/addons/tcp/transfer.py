@@ -27,6 +27,9 @@ from fedsim.addons.tcp.receiver import (
     Acknowledgement,
     Receiver,
     TrainAcknowledgement,
+    count_arrived,
+    every,
+    take_train,
 )
 from fedsim.addons.tcp.sender import CLOSE, Sender
 from fedsim.addons.tcp.window import Window
@@ -122,7 +125,9 @@ class TcpTransfer:
         linux, alone = lane.law.stack == "linux", QUICK if idle else 0
         grows = GROWS if linux and not self._listens else 0
         # A new connection acknowledges its first segment at once.
-        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
+        self._receiver = Receiver(
+            lane.law.delayed_ack, total, quick=not opened, alone=alone, grows=grows
+        )
         self._sender = (RackSender if linux else Sender)(window, total, self._launch)
         self._claimed = total
         # Claims tell the queues how many segments could come, so that they know when drops are
@@ -142,7 +147,7 @@ class TcpTransfer:
         handshake = self._handshake
         if self._lane.law.stack == "linux" or handshake is None:
             return False
-        return not (handshake.confirmed or self._receiver.arrived)
+        return not (handshake.confirmed or count_arrived(self._receiver))
 
     @property
     def again_bits(self) -> int:
@@ -284,7 +289,7 @@ class TcpTransfer:
         if self._stream is None:
             return
         # Segments lost before the stream began have not arrived: they follow as a further stream.
-        missing = self._total - self._streamed - self._receiver.arrived
+        missing = self._total - self._streamed - count_arrived(self._receiver)
         if missing > 0:
             self._sent += missing
             self._streamed += missing
@@ -319,19 +324,19 @@ class TcpTransfer:
     def deliver(self, train: SegmentTrain) -> None:
         """Receive a train of several segments."""
         receiver, first, last, count = self._receiver, train.first, train.last, train.count
-        before = receiver.arrived
+        before = receiver.awaited + receiver.earlies
         if before == self._total:
             return
         due = receiver.due
         # A delayed acknowledgement was due before this train: it is sent at its own time.
         if due < first:
             self._acknowledge(receiver.acknowledge_late(), due)
-        alone = receiver.alone or receiver.missing or self._crowded
-        if train.number == receiver.next and not alone:
+        alone = receiver.alone or receiver.earlies or self._crowded
+        if train.number == receiver.awaited and not alone:
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
-        arrived = receiver.arrived
+        arrived = receiver.awaited + receiver.earlies
         if arrived > before:
             # `first` is the arrival of the whole first segment; its first bits came one slot
             # earlier.
@@ -348,7 +353,7 @@ class TcpTransfer:
             at: the time at which it arrives, s.
         """
         receiver = self._receiver
-        before = receiver.arrived
+        before = receiver.awaited + receiver.earlies
         if before == self._total:
             return
         due = receiver.due
@@ -357,7 +362,7 @@ class TcpTransfer:
         acknowledgement = receiver.take(number, sent, at)
         if acknowledgement is not None and (acknowledgement.number < self._total or self._listens):
             self._acknowledge(acknowledgement, at)
-        arrived = receiver.arrived
+        arrived = receiver.awaited + receiver.earlies
         if arrived > before:
             self._log.note(at - self._path.own.lasts(bits), at, 1)
         if arrived == self._total or receiver.due < inf:
@@ -391,16 +396,16 @@ class TcpTransfer:
     def _deliver_in_order(self, train: SegmentTrain) -> None:
         """Receive a train in order, with none missing before it."""
         first, count, pace = train.first, train.count, train.pace
-        skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
-            train.number, count, (train.sent, pace), train.last
+        skipped, acknowledged, sent, next_sent = take_train(
+            self._receiver, train.number, count, train.sent, pace, train.last
         )
-        if not acknowledged or (self._receiver.next == self._total and not self._listens):
+        if not acknowledged or (self._receiver.awaited == self._total and not self._listens):
             return
         # One event for all acknowledgements of the train: the sender processes them in a loop.
         between = (train.last - first) / (count - 1)
-        number, every = train.number + skipped + 1, self._receiver.every(train.number + count)
+        number, each = train.number + skipped + 1, every(self._receiver, train.number + count)
         acknowledgement = TrainAcknowledgement(
-            number, acknowledged, every * between, sent, next_sent, every * pace, every
+            number, acknowledged, each * between, sent, next_sent, each * pace, each
         )
         self._calendar.call(
             first + skipped * between + self._path.back,
@@ -412,7 +417,7 @@ class TcpTransfer:
         """Send an acknowledgement at some time."""
         back = self._path.back
         # Blocks out of order are reported in SACK options, which make the packet longer.
-        if self._receiver.missing:
+        if self._receiver.earlies:
             back += self._path.back_bit * BLOCK * min(self._receiver.blocks, BLOCKS)
         self._calendar.call(at + back, self._take_acknowledgement, acknowledgement)
 

@@ -161,7 +161,7 @@ def test_a_pause_is_no_part_of_cubics_curve() -> None:
 
 @pytest.mark.parametrize("alone", [0, 1, QUICK])
 def test_a_receiver_acknowledges_the_first_segments_after_a_pause_one_by_one(alone: int) -> None:
-    receiver = Receiver(0.04, quick=False, alone=alone)
+    receiver = Receiver(0.04, alone + 4, quick=False, alone=alone)
     said = [receiver.take(number, 0.0, 0.0) for number in range(alone + 4)]
     assert [each is not None for each in said] == [True] * alone + [False, True] * 2
     assert receiver.due == inf

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.addons.tcp.fair_queue import BATCH, INTERVAL, MOST, FairQueue, newton_step
 from fedsim.addons.tcp.handshake import Handshake
 from fedsim.addons.tcp.queue import TOGETHER, LinkQueue, SegmentTrain
-from fedsim.addons.tcp.receiver import EVERY, Receiver
+from fedsim.addons.tcp.receiver import EVERY, Receiver, count_arrived, take_train
 from fedsim.addons.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
@@ -242,7 +242,7 @@ def test_the_fattest_flow_loses_a_batch_where_too_many_wait() -> None:
 def test_a_train_in_order_is_acknowledged_as_its_segments_are(
     counts: list[int], quick: bool
 ) -> None:
-    one, many = Receiver(0.2, quick=quick), Receiver(0.2, quick=quick)
+    one, many = [Receiver(0.2, sum(counts), quick=quick) for _ in range(2)]
     number, now = 0, 0.0
     for count in counts:
         each = list[tuple[int, float, float]]()
@@ -251,34 +251,34 @@ def test_a_train_in_order_is_acknowledged_as_its_segments_are(
             if said is not None:
                 each.append((said.number, said.echo, now + 1.0 + 1e-3 * n))
         end = now + 1.0 + 1e-3 * (count - 1)
-        skipped, times, (sent, next_sent) = many.take_train(number, count, (now, 1e-3), end)
+        skipped, times, sent, next_sent = take_train(many, number, count, now, 1e-3, end)
         echoes = [sent, *[next_sent + EVERY * 1e-3 * n for n in range(times - 1)]][:times]
         found = [
             (number + skipped + 1 + EVERY * n, echo, now + 1.0 + 1e-3 * (skipped + EVERY * n))
             for n, echo in enumerate(echoes)
         ]
         assert found == [pytest.approx(said) for said in each]
-        assert (many.next, many.due) == pytest.approx((one.next, one.due))
+        assert (many.awaited, many.due) == pytest.approx((one.awaited, one.due))
         number, now = number + count, now + 5.0
 
 
 def test_a_receiver_says_at_once_what_is_missing_and_when_it_has_come() -> None:
-    receiver = Receiver(0.2, quick=False)
+    receiver = Receiver(0.2, 5, quick=False)
     assert receiver.take(0, 0.0, 1.0) is None
     assert receiver.take(2, 0.0, 1.1) == (1, 2, 0.0)
     assert receiver.take(3, 0.0, 1.2) == (1, 3, 0.0)
-    assert receiver.arrived == 3
+    assert count_arrived(receiver) == 3
     assert receiver.take(1, 1.3, 1.4) == (4, -1, 1.3)
     assert receiver.take(1, 1.5, 1.6) == (4, -1, 1.3)  # once more, for nothing
 
 
 @given(st.permutations(range(10)))
 def test_a_receiver_counts_the_pieces_that_it_has_out_of_order(order: list[int]) -> None:
-    receiver, arrived = Receiver(0.2, quick=False), set[int]()
+    receiver, arrived = Receiver(0.2, 10, quick=False), set[int]()
     for number in order:
         receiver.take(number, 0.0, 1.0)
         arrived.add(number)
-        early = {each for each in arrived if each > receiver.next}
+        early = {each for each in arrived if each > receiver.awaited}
         assert receiver.blocks == len([each for each in early if each - 1 not in early])
 
 
@@ -375,7 +375,7 @@ def test_three_duplicates_repair_a_loss_and_cut_the_window() -> None:
     window.measure(0.0, 0.1)
     sender = Sender(window, 100, lambda number, now: sent.append((number, now)))
     sender.send(0.1)
-    receiver = Receiver(0.2, quick=True)
+    receiver = Receiver(0.2, 100, quick=True)
     for number in range(1, 10):  # the first one is lost
         said = receiver.take(number, 0.1, 0.2)
         assert said is not None

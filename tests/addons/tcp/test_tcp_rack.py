@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.addons.tcp.rack import GRAIN, RackScoreboard, RackSender
-from fedsim.addons.tcp.receiver import Receiver
+from fedsim.addons.tcp.receiver import Receiver, count_arrived
 from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.tcp import Tcp
@@ -139,7 +139,7 @@ class Path:
         self.one_way = one_way
         self.window.restore_timeout()
         self.sender = kind(self.window, total, self._launch)
-        self.receiver = Receiver(0.04, quick=True)
+        self.receiver = Receiver(0.04, total, quick=True)
         self.total, self._lost = total, lost
         self.sent: list[tuple[float, int]] = []
         self.timeouts = 0
@@ -155,7 +155,7 @@ class Path:
         """Return when the last segment has arrived, s."""
         self.sender.send(0.0)
         said: list[tuple[float, object]] = []
-        while self.receiver.arrived < self.total:
+        while count_arrived(self.receiver) < self.total:
             self._events.sort()
             next_said = said[0][0] if said else inf
             next_arrival = self._events[0][0] if self._events else inf

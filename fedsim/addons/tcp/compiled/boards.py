@@ -28,7 +28,7 @@ def segment(W: Integers, m: Record, number: int) -> int:
 @inline
 def about(W: Integers, m: Record, number: int, what: int) -> int:
     """Return the word of another column of a segment."""
-    return segment(W, m, number) + m.span * what
+    return segment(W, m, number) + (what << m.capacity)
 
 
 @part

@@ -129,6 +129,20 @@ def _subtract(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
     return builder.ashr(builder.sub(place, first), ir.Constant(word, 3), flags=["exact"])
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _marks(_: Any, record: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = context.get_value_type(signature.return_type)
+        return builder.gep(
+            builder.bitcast(arguments[0], words), [ir.Constant(ir.IntType(64), at.WORDS)]
+        )
+
+    return types.CPointer(types.int64)(record), emit
+
+
+marks = cast("Callable[[Record], Integers]", _marks)
+"""Returns the flags of the segments of a message."""
+
 place_of = cast("Callable[[Integers, Record], int]", _index)
 """Returns the word of the buffer at which a record begins."""
 

@@ -31,11 +31,11 @@ from fedsim.addons.tcp.compiled.events import (
 )
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import claim
-from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.congestion import measure, open_window, restore_timeout
 from fedsim.addons.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.addons.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
 from fedsim.addons.tcp.queue import NEVER
+from fedsim.addons.tcp.receiver import EVERY, GROWS, count_arrived
 from fedsim.sim.kernels import register_laws
 
 register_laws()
@@ -125,7 +125,6 @@ def _make_message(W: Integers, total: int) -> int:
     for k in range(at.WORDS + total):
         W[record + k] = 0
     m.next_message, m.capacity, m.total = others, size, total
-    m.span = 1 << size
     return record
 
 
@@ -135,7 +134,8 @@ def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
     m.payload, m.least_timeout = W[m.path + at.PAYLOAD], F[at.LEAST_TIMEOUT]
     open_window(m)
     # As if two segments waited: a new connection acknowledges its first segment at once.
-    m.unsaid = 2
+    m.unsaid = EVERY
+    m.delay, m.grows = F[at.DELAY], GROWS if m.linux else 0
     m.partial = 1
     m.delivered = boards.NOTHING
     m.due = m.deadline = m.probe = m.overtaken_by = inf

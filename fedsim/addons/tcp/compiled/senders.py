@@ -9,10 +9,10 @@ from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, forget
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import claim, is_crowded
-from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.compiled.streams import begin_stream, may_flow, narrow_link
 from fedsim.addons.tcp.compiled.ways import forward
 from fedsim.addons.tcp.rack import GRAIN, PROBE, REORDERING
+from fedsim.addons.tcp.receiver import count_arrived
 from fedsim.addons.tcp.scoreboard import DUPLICATES
 from fedsim.addons.tcp.sender import CLOSE
 from fedsim.addons.tcp.stream import LEAST

@@ -7,8 +7,8 @@ from fedsim.addons.tcp.compiled.compiler import part, place_of
 from fedsim.addons.tcp.compiled.events import call, free_node
 from fedsim.addons.tcp.compiled.flows import add_flow, open_flows, remove_flow
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
-from fedsim.addons.tcp.compiled.receivers import count_arrived
 from fedsim.addons.tcp.congestion import utilisation
+from fedsim.addons.tcp.receiver import count_arrived
 from fedsim.addons.tcp.stream import APART, LATE, WIDEST, WINDOWS
 
 

@@ -9,11 +9,11 @@ from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import carry, carry_one, is_crowded, room
 from fedsim.addons.tcp.compiled.receivers import (
     acknowledge_late,
-    count_arrived,
     take_segment,
     take_train,
 )
 from fedsim.addons.tcp.handshake import OPTIONS
+from fedsim.addons.tcp.receiver import count_arrived
 
 
 @inline

@@ -11,13 +11,11 @@ of segments that were not retransmitted (F-RTO, RFC 5682). Losses are repaired a
 (RFC 6937).
 """
 
-from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from collections.abc import Callable
 from math import inf
 
-from fedsim.addons.tcp.congestion import TICK
+from fedsim.addons.tcp.boards import DUPLICATES, IS_AGAIN
 from fedsim.addons.tcp.receiver import Acknowledgement
-from fedsim.addons.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.addons.tcp.sender import CLOSE, Congestion, Sender
 from fedsim.addons.tcp.window import Window
 
@@ -31,181 +29,7 @@ GRAIN = 0.002
 """Added to the time of a probe, s: Linux's shortest timer. If a single segment is in flight, whose
 acknowledgement may be delayed, the least timeout is added instead."""
 
-AT_ONCE = 1e-9
-"""Times closer than this are equal, s: they differ by rounding."""
-
 _UNHARMED = (Congestion.OPEN, Congestion.DISORDER)
-
-Order = tuple[int, int]
-"""Order of sending: the last new segment sent by then, and the number of retransmissions by
-then."""
-
-
-class RackScoreboard(Scoreboard):
-    """Scoreboard with the time and order in which segments were sent.
-
-    Attributes:
-        now: the present time, s.
-        least_trip: the minimum round trip, s: an acknowledgement that is faster belongs to an
-            earlier transmission.
-        sent: the time at which each segment was last sent, s.
-        trip: the round trip of the arrived segment that was sent last, s.
-        found: the number of losses detected so far.
-        repeated: segments that were ever retransmitted.
-    """
-
-    __slots__ = (
-        "_delivered",
-        "_orders",
-        "_sent_again",
-        "_to_repair",
-        "found",
-        "least_trip",
-        "now",
-        "repeated",
-        "sent",
-        "trip",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._orders: dict[int, Order] = {}  # of retransmissions under way
-        self._sent_again = 0
-        self._to_repair: list[int] = []  # a heap; may hold stale entries
-        self._delivered: Order = (-1, 0)  # order of the last sent segment that has arrived
-        self.now = self.least_trip = self.trip = 0.0
-        self.sent: list[float] = []
-        self.found = 0
-        self.repeated = set[int]()
-
-    def send_again(self, number: int) -> None:
-        """Record a retransmission."""
-        super().send_again(number)
-        self._sent_again += 1
-        self._orders[number] = (self.next - 1, self._sent_again)
-        self.repeated.add(number)
-        self.sent[number] = self.now
-
-    def take(self, number: int) -> bool:
-        """Record a segment that has arrived out of order; return whether that is news."""
-        if number < self.first or number in self._arrived:
-            return False
-        self._deliver(number)
-        self._arrived.add(number)
-        self._lost.discard(number)
-        self.again.discard(number)
-        return True
-
-    def acknowledge(self, number: int) -> tuple[int, bool]:
-        """Record that all segments before one have arrived; see the base class."""
-        # Without retransmissions the last segment was sent last, so that it alone decides.
-        if self.again:
-            for index in range(self.first, number):
-                if index not in self._arrived:
-                    self._deliver(index)
-        elif number - 1 not in self._arrived:
-            self._deliver(number - 1)
-        return super().acknowledge(number)
-
-    def advance(self, number: int) -> None:
-        """Record that all segments before one have arrived, if the board is clean."""
-        self.first = number
-
-    @property
-    def early(self) -> int:
-        """The number of segments that have arrived out of order."""
-        return len(self._arrived)
-
-    def is_first_news(self, number: int) -> bool:
-        """Return whether a segment was never retransmitted and is not known to have arrived."""
-        return number not in self._arrived and number not in self.repeated
-
-    def lose_none(self) -> None:
-        """Clear all marks of losses and retransmissions."""
-        self._lost.clear()
-        self._to_repair.clear()
-        self._edge = 0
-        self.again.clear()
-        self._orders.clear()
-
-    def lose_late(self) -> None:
-        """Mark the first segment, and all that had the time to arrive, as lost."""
-        latest = self.now - self.trip + AT_ONCE
-        for number in range(self.first, self.next):
-            late = number == self.first or self.sent[number] <= latest
-            if late and number not in self._arrived and not self._waits_for_repair(number):
-                self._lose(number)
-
-    def first_unknown(self) -> None:
-        """Return None: segments not known to be lost are left to the probe or the timer."""
-
-    def find_lost(self, patience: float) -> float:
-        """Mark overtaken segments as lost that had the time to arrive.
-
-        Args:
-            patience: the time granted beyond the latest round trip, s.
-
-        Returns:
-                When the last of the other overtaken segments counts as lost, s; inf if there are
-                none.
-        """
-        due, last = self.trip + patience, -inf
-        latest = self.now - due + AT_ONCE
-        edge = max(self._edge, self._end)
-        # A list, since losses change the sets that the generator iterates over.
-        for number in list(self._overtaken()):
-            sent = self.sent[number]
-            if sent <= latest:
-                self._lose(number)
-            else:
-                last = max(last, sent + due)
-                # Segments below `edge` were all judged; an undecided one keeps the edge down.
-                edge = min(edge, number)
-        self._edge = max(self._edge, edge)
-        return last if last > 0 else inf
-
-    def _overtaken(self) -> Iterator[int]:
-        """Yield segments under way that were sent before one that has arrived."""
-        newest, again = self._delivered, self.again
-        # Retransmissions are compared by order of sending, first transmissions by number.
-        for number in again:
-            if self._orders[number] < newest:
-                yield number
-        for number in range(max(self._edge, self.first), self._end):
-            if not (number in self._arrived or number in self._lost or number in again):
-                yield number
-
-    @property
-    def _end(self) -> int:
-        """The number below which segments were first sent before the last sent arrived one."""
-        number, again = self._delivered
-        return number + (again > 0)
-
-    def _waits_for_repair(self, number: int) -> bool:
-        return number in self._lost and number not in self.again
-
-    def _lose(self, number: int) -> None:
-        self.again.discard(number)
-        self._lost.add(number)
-        heappush(self._to_repair, number)
-        self.found += 1
-
-    def first_lost(self) -> int | None:
-        """Return the first lost segment that was not retransmitted."""
-        heap = self._to_repair
-        while heap:
-            if self._waits_for_repair(heap[0]):
-                return heap[0]
-            heappop(heap)
-        return None
-
-    def _deliver(self, number: int) -> None:
-        order = self._orders.pop(number, (number, 0))
-        trip = self.now - self.sent[number]
-        # RFC 8985, section 6.2, step 2: an acknowledgement of a retransmission that comes too early
-        # may belong to the first transmission. It is ignored.
-        if order > self._delivered and (not order[1] or trip + TICK > self.least_trip):
-            self._delivered, self.trip = order, trip
 
 
 class RackSender(Sender):
@@ -221,11 +45,9 @@ class RackSender(Sender):
         "_retries",
         "_sent_again_at",
         "_unsure",
-        "board",
     )
 
-    make_board = RackScoreboard
-    board: RackScoreboard
+    linux = True
 
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         super().__init__(window, total, launch)
@@ -255,11 +77,10 @@ class RackSender(Sender):
     def send(self, now: float) -> None:
         """Send what the window allows: lost segments first, then new ones."""
         board, window = self.board, self._window
-        board.now = now
         while window.size - board.flight >= 1 - CLOSE:
             # F-RTO sends two new segments before it retransmits more.
-            number = None if self._only_new else board.first_lost()
-            if number is None:
+            number = -1 if self._only_new else board.first_lost()
+            if number < 0:
                 if board.next >= self._total:
                     break
                 number = board.next
@@ -268,7 +89,6 @@ class RackSender(Sender):
 
     def _send_one(self, number: int, now: float) -> None:
         board = self.board
-        board.now = now
         if number == board.next:
             board.sent.append(now)
         elif number == board.first and self._state is not Congestion.OPEN:
@@ -292,29 +112,29 @@ class RackSender(Sender):
         """Process an acknowledgement."""
         board, window = self.board, self._window
         number, early, echo = acknowledgement
-        first, losses_before = board.first, board.found
+        first, losses_before = board.first, board.found_lost
         if number < first:
             return
-        board.now, board.least_trip = now, window.least_trip
+        board.least_trip = window.least_trip
         if number > first:
             timed = max(first, self._timed)
-            if timed < number and timed not in board.again:
+            if timed < number and not board.has(timed, IS_AGAIN):
                 window.measure(echo, now)
                 window.restore_timeout()
         was_early = self._was_early(acknowledgement)
-        news = early >= 0 and board.take(early)
+        news = early >= 0 and board.take(early, now)
         delivered = int(news)
         if number > first:
-            delivered += board.acknowledge(number)[0]
+            delivered += board.acknowledge(number, now)[0]
             self._retries = 0
         if was_early:
             self._undo()
         self._change_state(advanced=number > first, news=news)
-        due = self._look_for_losses()
-        if self._state in _UNHARMED and board.first_lost() is not None:
+        due = self._look_for_losses(now)
+        if self._state in _UNHARMED and board.first_lost() >= 0:
             self._begin_repair(delivered, now)
             return
-        self._pace(number - first, delivered, now, more=board.found > losses_before)
+        self._pace(number - first, delivered, now, more=board.found_lost > losses_before)
         if due < inf:
             self._overtaken_by = self.deadline = min(due + GRAIN, now + window.timeout)
             self._probe = inf
@@ -357,21 +177,21 @@ class RackSender(Sender):
                 self._window.leave_recovery()
             self._state = Congestion.OPEN
         if self._state in _UNHARMED:
-            self._state = Congestion.DISORDER if board.early else Congestion.OPEN
+            self._state = Congestion.DISORDER if board.arrived else Congestion.OPEN
         elif self._state is Congestion.LOSS and self._doubts:
             if board.next > self._recover:
                 self._doubts = not news
             elif advanced:  # two new segments reveal whether the others have arrived: RFC 5682
                 self._only_new = self._doubts = board.next < self._total
 
-    def _look_for_losses(self) -> float:
+    def _look_for_losses(self, now: float) -> float:
         """Mark losses; return when further overtaken segments count as lost, s."""
         board = self.board
         if board.clean:
             return inf
         # RFC 8985: no reordering window in recovery, or after three segments out of order.
-        sure = self._state not in _UNHARMED or board.early >= DUPLICATES
-        return board.find_lost(0.0 if sure else REORDERING * self._window.least_trip)
+        sure = self._state not in _UNHARMED or board.arrived >= DUPLICATES
+        return board.find_lost(0.0 if sure else REORDERING * self._window.least_trip, now)
 
     def _begin_repair(self, delivered: int, now: float) -> None:
         board = self.board
@@ -417,12 +237,11 @@ class RackSender(Sender):
 
     def time_out(self, now: float) -> None:
         """Repair overtaken segments, send a probe, or retransmit after a timeout."""
-        self.board.now = now
         # One timer serves three purposes: reordering, tail probe, retransmission.
         if now >= self._overtaken_by:
             self._overtaken_by = inf
-            self._look_for_losses()
-            if self.board.first_lost() is not None and self._state in _UNHARMED:
+            self._look_for_losses(now)
+            if self.board.first_lost() >= 0 and self._state in _UNHARMED:
                 self._begin_repair(1, now)
             else:
                 self._restart_timer(now)
@@ -450,7 +269,7 @@ class RackSender(Sender):
         self._probe = self._overtaken_by = self.deadline = inf
         self._doubts, self._only_new = not harmed or retries > 0, False
         self._retries, self._probed = retries + 1, False
-        board.lose_late()
+        board.lose_late(now)
         self._recover = self._timed = board.next
         window.time_out(flight, board.next, now, reduces=reduces, left=board.flight)
         self._state = Congestion.LOSS

@@ -77,6 +77,7 @@ class ReceiverState:
         due: the time at which a single segment is acknowledged, s; infinite if none waits.
         unsaid: the segments that are not acknowledged yet.
         said, echoed: the number of the last acknowledgement, and the timestamp of the next one, s.
+        marks: the flags of each segment.
     """
 
     delay: float
@@ -90,6 +91,7 @@ class ReceiverState:
     unsaid: int
     said: int
     echoed: float
+    marks: MutableSequence[int]
 
 
 @step
@@ -99,14 +101,11 @@ def count_arrived(r: ReceiverState) -> int:
 
 
 @step
-def take_segment(
-    r: ReceiverState, marks: MutableSequence[int], number: int, sent: float, now: float
-) -> int:
+def take_segment(r: ReceiverState, number: int, sent: float, now: float) -> int:
     """Receive a segment.
 
     Args:
         r: the receiver.
-        marks: the flags of all segments of the message.
         number: the number of the segment.
         sent: the time at which it was sent, s.
         now: the time, s.
@@ -117,12 +116,12 @@ def take_segment(
     if number != r.awaited:
         # A duplicate, and any segment out of order, is acknowledged at once (RFC 5681, section
         # 4.2).
-        if number < r.awaited or marks[number] & IS_EARLY:
+        if number < r.awaited or r.marks[number] & IS_EARLY:
             return acknowledge(r, IN_ORDER)
         # The segment starts a block, extends one, or joins the two beside it: one block more, as
         # many, or one fewer.
-        r.blocks += 1 - _is_early(r, marks, number - 1) - _is_early(r, marks, number + 1)
-        marks[number] |= IS_EARLY
+        r.blocks += 1 - _is_early(r, number - 1) - _is_early(r, number + 1)
+        r.marks[number] |= IS_EARLY
         r.earlies += 1
         return acknowledge(r, number)
     # RFC 7323, section 4.3: the echoed timestamp is that of the first segment since the last
@@ -133,9 +132,9 @@ def take_segment(
     if r.earlies:
         # The segment has filled a gap: the block behind it, if it begins right there, is in order
         # now.
-        r.blocks -= _is_early(r, marks, r.awaited)
-        while _is_early(r, marks, r.awaited):
-            marks[r.awaited] &= ~IS_EARLY
+        r.blocks -= _is_early(r, r.awaited)
+        while _is_early(r, r.awaited):
+            r.marks[r.awaited] &= ~IS_EARLY
             r.earlies -= 1
             r.awaited += 1
         return acknowledge(r, IN_ORDER)
@@ -149,8 +148,8 @@ def take_segment(
 
 
 @law
-def _is_early(r: ReceiverState, marks: MutableSequence[int], number: int) -> int:
-    return 1 if number < r.total and marks[number] & IS_EARLY else 0
+def _is_early(r: ReceiverState, number: int) -> int:
+    return 1 if number < r.total and r.marks[number] & IS_EARLY else 0
 
 
 @step
@@ -215,20 +214,20 @@ class Receiver(ReceiverState):
         grows: the number of first segments acknowledged one by one; see `GROWS`.
     """
 
-    __slots__ = ("_marks",)
+    __slots__ = ()
 
     def __init__(
         self, delay: float, total: int, *, quick: bool, alone: int = 0, grows: int = 0
     ) -> None:
         self.delay, self.total, self.grows, self.alone = delay, total, grows, alone
-        self._marks = bytearray(total)
+        self.marks = bytearray(total)
         self.awaited = self.earlies = self.blocks = self.said = 0
         self.unsaid = EVERY if quick else 0
         self.due, self.echoed = inf, 0.0
 
     def take(self, number: int, sent: float, now: float) -> Acknowledgement | None:
         """Receive a segment; return the acknowledgement to send at once, if any."""
-        early = take_segment(self, self._marks, number, sent, now)
+        early = take_segment(self, number, sent, now)
         return None if early == NOTHING else Acknowledgement(self.awaited, early, self.echoed)
 
     def acknowledge_late(self) -> Acknowledgement:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from enum import Enum, auto
 from math import inf
 
+from fedsim.addons.tcp.boards import DUPLICATES, IS_AGAIN
 from fedsim.addons.tcp.receiver import Acknowledgement, TrainAcknowledgement
-from fedsim.addons.tcp.scoreboard import DUPLICATES, Scoreboard
+from fedsim.addons.tcp.scoreboard import Scoreboard
 from fedsim.addons.tcp.window import Window
 
 CLOSE = 1e-9
@@ -54,12 +55,12 @@ class Sender:
         "deadline",
     )
 
-    make_board: type[Scoreboard] = Scoreboard
-    """The class of the scoreboard."""
+    linux = False
+    """Whether losses are detected by the order of sending."""
 
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         self._window, self._total, self._launch = window, total, launch
-        self.board = self.make_board()
+        self.board = Scoreboard(total, linux=self.linux)
         self.deadline = inf
         self._state = Congestion.OPEN
         self._duplicates = 0
@@ -89,19 +90,19 @@ class Sender:
         board, window = self.board, self._window
         while window.size - board.flight >= 1 - CLOSE:
             number = board.first_lost()
-            if number is None and board.next < self._total:
+            if number < 0 and board.next < self._total:
                 number = board.next
             # RFC 6675, NextSeg rule 3: without new data, a segment of unknown fate is sent again.
-            elif number is None and self._state is Congestion.RECOVERY:
+            elif number < 0 and self._state is Congestion.RECOVERY:
                 number = board.first_unknown()
-            if number is None:
+            if number < 0:
                 return
             self._send_one(number, now)
 
     def _send_one(self, number: int, now: float) -> None:
         board = self.board
         if number < board.next:
-            board.send_again(number)
+            board.send_again(number, now)
         else:
             board.next = number + 1
         self.arm(now)
@@ -114,7 +115,7 @@ class Sender:
         """Send the first lost segment at once; if none is known, a new or the first one."""
         board = self.board
         number = board.first_lost()
-        if number is None:
+        if number < 0:
             number = board.next if board.next < self._total else board.first
         self._send_one(number, now)
 
@@ -136,15 +137,15 @@ class Sender:
             # Karn: no sample from a retransmitted segment. The first newly acknowledged one
             # decides.
             timed = max(first, self._timed)
-            if timed < number and timed not in board.again:
+            if timed < number and not board.has(timed, IS_AGAIN):
                 window.measure(echo, now)
                 window.restore_timeout()
         # The report of a segment out of order first, and then the acknowledgement, which removes
         # segments from the board.
-        news = early >= 0 and board.take(early)
-        delivered, repaired = int(news), False
+        news = early >= 0 and board.take(early, now)
+        delivered, repaired = int(news), 0
         if number > first:
-            more, repaired = board.acknowledge(number)
+            more, repaired = board.acknowledge(number, now)
             delivered += more
         if news:
             self._take_duplicate(delivered, now, repaired=repaired)
@@ -171,7 +172,7 @@ class Sender:
             return
         if number > self._timed:
             window.measure(echo, now)
-        board.advance(number)
+        board.first = number
         window.note_acknowledgement(board.first, board.next, now)
         window.grow(number - first, number, board.next, now)
         self._restart_timer(now)
@@ -195,7 +196,7 @@ class Sender:
             # `now` is one interval beyond the last acknowledgement.
             self._restart_timer(now - acknowledgement.between)
 
-    def _take_duplicate(self, delivered: int, now: float, *, repaired: bool) -> None:
+    def _take_duplicate(self, delivered: int, now: float, repaired: int) -> None:
         """Process a report of a segment out of order."""
         if self._state is Congestion.LOSS:
             return
@@ -218,7 +219,7 @@ class Sender:
         self._window.enter_recovery(board.flight, board.next - board.first, delivered)
         self._retransmit(now)
 
-    def _repair(self, count: int, delivered: int, now: float, *, repaired: bool) -> None:
+    def _repair(self, count: int, delivered: int, now: float, repaired: int) -> None:
         """Process an acknowledgement during a repair."""
         board, window = self.board, self._window
         if self._state is Congestion.LOSS:

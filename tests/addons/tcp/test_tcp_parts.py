@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.addons.tcp.boards import DUPLICATES
 from fedsim.addons.tcp.fair_queue import BATCH, INTERVAL, MOST, FairQueue, newton_step
 from fedsim.addons.tcp.handshake import Handshake
 from fedsim.addons.tcp.queue import TOGETHER, LinkQueue, SegmentTrain
 from fedsim.addons.tcp.receiver import EVERY, Receiver, count_arrived, take_train
-from fedsim.addons.tcp.scoreboard import DUPLICATES, Scoreboard
+from fedsim.addons.tcp.scoreboard import Scoreboard
 from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.tcp import Tcp
@@ -346,22 +347,22 @@ def test_ns3_multiplies_the_bytes_of_a_recovery_in_32_bits(
 def test_a_segment_is_lost_once_enough_later_ones_have_arrived(
     order: list[int], never: set[int]
 ) -> None:
-    board = Scoreboard()
+    board = Scoreboard(12)
     board.next = 12
     arrived = set[int]()
     for number in [each for each in order if each not in never and each]:
-        board.take(number)
+        board.take(number, 0.0)
         arrived.add(number)
         missing = set(range(12)) - arrived
         lost = {each for each in missing if len([a for a in arrived if a > each]) >= DUPLICATES}
         assert board.flight == 12 - len(arrived) - len(lost)
-        assert board.first_lost() == min(lost, default=None)
+        assert board.first_lost() == min(lost, default=-1)
     lost_all = min(set(range(12)) - arrived)
     board.lose_all()
     assert (board.flight, board.first_lost()) == (0, lost_all)
-    board.send_again(0)
+    board.send_again(0, 0.0)
     assert board.flight == 1
-    assert board.acknowledge(12) == (12 - len(arrived), True)
+    assert board.acknowledge(12, 0.0) == (12 - len(arrived), True)
     assert board.clean
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.addons.tcp.rack import GRAIN, RackScoreboard, RackSender
+from fedsim.addons.tcp.boards import HAS_ARRIVED, IS_AGAIN, IS_LOST
+from fedsim.addons.tcp.rack import GRAIN, RackSender
 from fedsim.addons.tcp.receiver import Receiver, count_arrived
+from fedsim.addons.tcp.scoreboard import Scoreboard
 from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.tcp import Tcp
@@ -18,99 +20,98 @@ from tests.addons.tcp.test_tcp import SEGMENT, Network
 ONE_WAY = 0.05
 
 
-def board(sent: int) -> RackScoreboard:
+def board(sent: int) -> Scoreboard:
     """Return what a sender knows that has sent some segments at 0, a round trip ago."""
-    made = RackScoreboard()
+    made = Scoreboard(sent, linux=True)
     made.next, made.sent = sent, [0.0] * sent
-    made.now = 2 * ONE_WAY
     return made
 
 
 def test_what_was_sent_before_something_that_has_arrived_is_lost_once_it_had_the_time_for_it() -> (
     None
 ):
-    known = board(10)
-    known.take(4)
-    assert known.find_lost(0.01) == pytest.approx(2 * ONE_WAY + 0.01)
-    assert known.first_lost() is None
-    known.now += 0.01
-    assert known.find_lost(0.01) == inf
-    assert [known.first_lost(), known.flight, known.found] == [0, 10 - 1 - 4, 4]
+    known, now = board(10), 2 * ONE_WAY
+    known.take(4, now)
+    assert known.find_lost(0.01, now) == pytest.approx(2 * ONE_WAY + 0.01)
+    assert known.first_lost() < 0
+    now += 0.01
+    assert known.find_lost(0.01, now) == inf
+    assert [known.first_lost(), known.flight, known.found_lost] == [0, 10 - 1 - 4, 4]
 
 
 def test_what_was_sent_long_before_is_lost_at_once() -> None:
     """A probe arrives two round trips and more after the window that was lost."""
-    known = board(11)
+    known, now = board(11), 2 * ONE_WAY
     known.sent[10] = 0.25
-    known.now = 0.35
-    known.take(10)
-    assert known.find_lost(0.025) == inf
+    now = 0.35
+    known.take(10, now)
+    assert known.find_lost(0.025, now) == inf
     assert [known.first_lost(), known.flight] == [0, 0]
 
 
 def test_a_retransmission_is_lost_where_a_later_one_has_arrived() -> None:
-    known = board(6)
-    known.take(5)
-    known.find_lost(0.0)
+    known, now = board(6), 2 * ONE_WAY
+    known.take(5, now)
+    known.find_lost(0.0, now)
     for number in (0, 1, 2):
         assert known.first_lost() == number
-        known.send_again(number)
-    known.now += 2 * ONE_WAY
-    known.take(2)  # sent after those of 0 and 1
-    known.find_lost(0.0)
+        known.send_again(number, now)
+    now += 2 * ONE_WAY
+    known.take(2, now)  # sent after those of 0 and 1
+    known.find_lost(0.0, now)
     assert known.first_lost() == 0
-    known.acknowledge(1)
+    known.acknowledge(1, now)
     assert known.first_lost() == 1
 
 
 def test_the_last_segment_is_lost_where_a_retransmission_behind_it_has_arrived() -> None:
-    known = board(3)
-    known.take(1)
-    known.find_lost(0.0)
-    known.send_again(0)
-    known.now += 2 * ONE_WAY
-    known.acknowledge(2)
-    known.find_lost(0.0)
+    known, now = board(3), 2 * ONE_WAY
+    known.take(1, now)
+    known.find_lost(0.0, now)
+    known.send_again(0, now)
+    now += 2 * ONE_WAY
+    known.acknowledge(2, now)
+    known.find_lost(0.0, now)
     assert known.first_lost() == 2
 
 
 def test_what_arrives_too_early_for_a_retransmission_was_sent_before_it() -> None:
-    known = board(5)
-    known.take(4)
-    known.find_lost(0.0)
-    known.send_again(0)
-    known.send_again(1)
-    known.least_trip, known.now = 2 * ONE_WAY, known.now + ONE_WAY
-    known.take(1)
-    known.find_lost(0.0)
-    assert 0 in known.again
+    known, now = board(5), 2 * ONE_WAY
+    known.take(4, now)
+    known.find_lost(0.0, now)
+    known.send_again(0, now)
+    known.send_again(1, now)
+    known.least_trip, now = 2 * ONE_WAY, now + ONE_WAY
+    known.take(1, now)
+    known.find_lost(0.0, now)
+    assert known.has(0, IS_AGAIN)
 
 
 def test_a_segment_that_was_sent_again_since_is_not_overtaken_by_what_was_sent_before() -> None:
-    known = board(5)
-    known.acknowledge(3)
-    known.send_again(3)
-    known.take(4)  # sent before the retransmission of 3
-    assert known.find_lost(0.0) == inf
-    assert known.first_lost() is None
+    known, now = board(5), 2 * ONE_WAY
+    known.acknowledge(3, now)
+    known.send_again(3, now)
+    known.take(4, now)  # sent before the retransmission of 3
+    assert known.find_lost(0.0, now) == inf
+    assert known.first_lost() < 0
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_nothing_is_lost_that_was_sent_last(data: st.DataObject) -> None:
     """Whatever arrives in whatever order: what was sent last is never taken for lost."""
-    known = board(8)
+    known, now = board(8), 2 * ONE_WAY
     latest = 7
     for _ in range(data.draw(st.integers(1, 12))):
-        known.now += 0.01
-        known.find_lost(0.0)
+        now += 0.01
+        known.find_lost(0.0, now)
         lost = known.first_lost()
-        if lost is not None and data.draw(st.booleans()):
-            known.send_again(lost)
+        if lost >= 0 and data.draw(st.booleans()):
+            known.send_again(lost, now)
             latest = lost
         else:
-            known.take(data.draw(st.integers(0, 7)))
-        assert latest not in known._lost or latest in known.again or latest in known._arrived
+            known.take(data.draw(st.integers(0, 7)), now)
+        assert known.has(latest, IS_LOST | IS_AGAIN | HAS_ARRIVED) != IS_LOST
 
 
 class Path:

@@ -2,9 +2,9 @@
 
 from math import inf
 
-from fedsim.addons.tcp import congestion
-from fedsim.addons.tcp.compiled import boards, senders
+from fedsim.addons.tcp import boards, congestion
 from fedsim.addons.tcp.compiled import layout as at
+from fedsim.addons.tcp.compiled import senders
 from fedsim.addons.tcp.compiled.compiler import part, piece
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 from fedsim.addons.tcp.rack import GRAIN
@@ -21,32 +21,32 @@ def acknowledge(
         # Karn: no RTT sample from a retransmitted segment; the first newly acknowledged one
         # decides.
         timed = max(m.first, m.timed)
-        if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
+        if timed < number and not boards.has(m, timed, boards.IS_AGAIN):
             congestion.measure(m, echo, now)
             congestion.restore_timeout(m)
     # Read before `boards` change: the count of losses tells later whether this acknowledgement has
     # revealed new ones, and `_was_early` needs the old marks.
     count, losses_before = number - m.first, m.found_lost
-    was_early = _was_early(W, m, number, early, echo)
-    news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
+    was_early = _was_early(m, number, early, echo)
+    news = 1 if early >= 0 and boards.take(m, early, now) else 0
     delivered, repaired = news, 0
     if count:
-        more, repaired = boards.acknowledge(W, F, m, number, now)
+        more, repaired = boards.acknowledge(m, number, now)
         delivered += more
     if m.linux:
         # After `boards` have taken the acknowledgement: what is left to repair is dismissed then.
         if was_early:
-            _undo(W, m)
-        behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0
+            _undo(m)
+        behind = 1 if news and m.sent[early] < m.sent[number] else 0
         _repair_by_rack(W, F, m, count, delivered, news, losses_before, behind, now)
     else:
         _repair(W, F, m, count, delivered, repaired, news, now)
 
 
 @part
-def _undo(W: Integers, m: Record) -> None:
+def _undo(m: Record) -> None:
     """Restore the state before a spurious timeout: see `RackSender._undo`."""
-    boards.lose_none(W, m)
+    boards.lose_none(m)
     congestion.undo_time_out(m)
     m.state = at.OPEN
     m.timed = m.doubts = 0
@@ -69,8 +69,8 @@ def _repair_by_rack(
     if count:
         m.retries = 0
     _change_state(m, count, news)
-    due = senders.look_for_losses(W, F, m, now)
-    if m.state <= at.DISORDER and boards.first_lost(W, m) >= 0:
+    due = senders.look_for_losses(m, now)
+    if m.state <= at.DISORDER and boards.first_lost(m) >= 0:
         senders.begin_repair(W, F, m, delivered, now)
         return
     if count:
@@ -90,12 +90,7 @@ def _repair_by_rack(
 
 
 @part
-def _sent_at(W: Integers, F: Reals, m: Record, number: int) -> float:
-    return F[boards.about(W, m, number, at.SENT_AT)]
-
-
-@part
-def _was_early(W: Integers, m: Record, number: int, early: int, echo: float) -> bool:
+def _was_early(m: Record, number: int, early: int, echo: float) -> bool:
     """Return whether the last timeout was spurious: see `RackSender._was_early`."""
     if m.state != at.LOSS:
         return False
@@ -106,9 +101,9 @@ def _was_early(W: Integers, m: Record, number: int, early: int, echo: float) -> 
         return False
     # F-RTO (RFC 5682): a segment that was never retransmitted has arrived after all.
     for index in range(m.first, min(number, m.timed)):
-        if boards.is_first_news(W, m, index):
+        if boards.is_first_news(m, index):
             return True
-    return 0 <= early < m.timed and boards.is_first_news(W, m, early)
+    return 0 <= early < m.timed and boards.is_first_news(m, early)
 
 
 @part

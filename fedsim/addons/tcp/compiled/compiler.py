@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from llvmlite import ir
 from numba import from_dtype, types
 from numba.core.typing.templates import AttributeTemplate
@@ -62,6 +63,10 @@ def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.inttoptr(arguments[0], pointer)
 
 
+_arrays = {**at.COLUMNS, "highest": "i8"}
+"""Arrays in and behind a record, by name: the types of their elements."""
+
+
 class View(types.Type):  # type: ignore[misc]
     """The type of a record in a buffer: a pointer, with fields as attributes.
 
@@ -82,6 +87,9 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = View
 
     def generic_resolve(self, view: Any, name: str) -> Any:
+        kind = _arrays.get(name)
+        if kind is not None:
+            return types.CPointer(from_dtype(np.dtype(kind)))
         return from_dtype(view.fields[name][0]) if name in view.fields else None
 
 
@@ -94,7 +102,18 @@ def _field(context: Any, builder: Any, view: Any, record: Any, name: str) -> Any
 
 @lower_getattr_generic(View)  # type: ignore[untyped-decorator]
 def _load(context: Any, builder: Any, view: Any, record: Any, name: str) -> Any:
-    return builder.load(_field(context, builder, view, record, name))
+    if name not in _arrays:
+        return builder.load(_field(context, builder, view, record, name))
+    words = builder.bitcast(record, ir.IntType(64).as_pointer())
+    if name == "highest":
+        place = ir.Constant(ir.IntType(64), at.word("highest_1"))
+    else:
+        # Columns follow the record; each has a power of two of words.
+        column = ir.Constant(ir.IntType(64), list(at.COLUMNS).index(name))
+        capacity = _load(context, builder, view, record, "capacity")
+        place = builder.add(builder.shl(column, capacity), ir.Constant(ir.IntType(64), at.WORDS))
+    kind = context.get_data_type(from_dtype(np.dtype(_arrays[name])))
+    return builder.bitcast(builder.gep(words, [place]), kind.as_pointer())
 
 
 @lower_setattr_generic(View)  # type: ignore[untyped-decorator]
@@ -128,20 +147,6 @@ def _subtract(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
     first, place = [builder.ptrtoint(argument, word) for argument in arguments]
     return builder.ashr(builder.sub(place, first), ir.Constant(word, 3), flags=["exact"])
 
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _marks(_: Any, record: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        words = context.get_value_type(signature.return_type)
-        return builder.gep(
-            builder.bitcast(arguments[0], words), [ir.Constant(ir.IntType(64), at.WORDS)]
-        )
-
-    return types.CPointer(types.int64)(record), emit
-
-
-marks = cast("Callable[[Record], Integers]", _marks)
-"""Returns the flags of the segments of a message."""
 
 place_of = cast("Callable[[Integers, Record], int]", _index)
 """Returns the word of the buffer at which a record begins."""

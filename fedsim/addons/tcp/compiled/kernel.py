@@ -6,7 +6,8 @@ from math import inf
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from fedsim.addons.tcp.compiled import acknowledgements, boards, flows, senders, streams, ways
+from fedsim.addons.tcp import boards
+from fedsim.addons.tcp.compiled import acknowledgements, flows, senders, streams, ways
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import (
     integers_at,

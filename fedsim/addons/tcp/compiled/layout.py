@@ -128,22 +128,19 @@ credit origin inflection.f peak deadline.f late_at.f probe.f probed
 timer timer_when.f overtaken_by.f last_sent.f round_end round_start.f last_near.f round_trip.f
 samples short.f bits.f capacity released next_message next_free passed.f
 confirmed stream_logged blocks ends.f answered syn_over begun.f syn_timeout.f
-linear partial sent_again_at.f edge highests highest highest_2 highest_3
+linear partial sent_again_at.f edge highests highest_1 highest_2 highest_3
 repeats delivered hint duplicates recover prr_out prr_delivered recover_fs
 threshold_before.f peak_before stream_at stream_window.f stream_flow streamed found_lost
 newest_trip.f retries doubts only_new payload initial delay.f grows alone
 """)
 WORDS = MESSAGE.itemsize // WORD
-HIGHEST = word("highest")
 OFTEN = 6
 """Number of leading cache lines of a message that most of its events access."""
 """Columns of a message's segments follow its record: marks (a word of flags), the time each was
 last sent, the order of its retransmission, and its place in the list of retransmitted segments.
 Most messages never access the last two."""
-SENT_AT, ORDER, PLACE = 1, 2, 3
-PER_SEGMENT = 4
-# Flags of a segment. See `IS_EARLY` for that of the receiver.
-HAS_ARRIVED, IS_LOST, IS_AGAIN, IS_REPEATED, IS_ORDERED = 1, 2, 4, 16, 32
+COLUMNS = {"marks": "i8", "sent": "f8", "orders": "i8", "places": "i8"}
+PER_SEGMENT = len(COLUMNS)
 
 # States of congestion, in this order: `<= DISORDER` means that nothing is being repaired.
 OPEN, DISORDER, RECOVERY, LOSS = range(4)

@@ -2,7 +2,7 @@
 
 from fedsim.addons.tcp import receiver
 from fedsim.addons.tcp.compiled import layout as at
-from fedsim.addons.tcp.compiled.compiler import inline, marks, part
+from fedsim.addons.tcp.compiled.compiler import inline, part
 from fedsim.addons.tcp.compiled.events import call
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.transfer import BLOCK, BLOCKS
@@ -30,7 +30,7 @@ def _send_acknowledgement(W: Integers, F: Reals, m: Record, early: int, time: fl
 @inline
 def take_segment(W: Integers, F: Reals, m: Record, number: int, sent: float, now: float) -> None:
     """Receive a segment, and acknowledge at once if required."""
-    early = receiver.take_segment(m, marks(m), number, sent, now)
+    early = receiver.take_segment(m, number, sent, now)
     # The last segment ends the connection, so that nobody waits for its acknowledgement.
     if early != receiver.NOTHING and m.awaited < m.total:
         _send_acknowledgement(W, F, m, early, now)

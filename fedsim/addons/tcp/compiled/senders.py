@@ -2,8 +2,8 @@
 
 from math import inf
 
-from fedsim.addons.tcp import congestion
-from fedsim.addons.tcp.compiled import boards
+from fedsim.addons.tcp import boards, congestion
+from fedsim.addons.tcp.boards import DUPLICATES
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, forget
@@ -13,7 +13,6 @@ from fedsim.addons.tcp.compiled.streams import begin_stream, may_flow, narrow_li
 from fedsim.addons.tcp.compiled.ways import forward
 from fedsim.addons.tcp.rack import GRAIN, PROBE, REORDERING
 from fedsim.addons.tcp.receiver import count_arrived
-from fedsim.addons.tcp.scoreboard import DUPLICATES
 from fedsim.addons.tcp.sender import CLOSE
 from fedsim.addons.tcp.stream import LEAST
 from fedsim.addons.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
@@ -88,8 +87,8 @@ def send_new(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
     m.next = number + todo
     if m.linux:
         for index in range(number, number + todo):
-            F[boards.about(W, m, index, at.SENT_AT)] = now
-    _arm(W, F, m, now)
+            m.sent[index] = now
+    _arm(m, now)
     _set_timer(W, F, m)
     most = _longest_train(W, m, todo, span)
     # Segments leave at the pace of the acknowledgements that allow them.
@@ -152,12 +151,12 @@ def _send_any(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Send what the window allows: lost segments first, then new ones."""
     while m.size - boards.flight(m) >= 1 - CLOSE:
         # F-RTO sends two new segments before it retransmits more.
-        number = -1 if m.only_new else boards.first_lost(W, m)
+        number = -1 if m.only_new else boards.first_lost(m)
         if number < 0 and m.next < m.total:
             number = m.next
         # RFC 6675, NextSeg rule 3; Linux leaves these to the probe (`first_unknown` gives -1).
         elif number < 0 and m.state == at.RECOVERY:
-            number = boards.first_unknown(W, m)
+            number = boards.first_unknown(m)
         if number < 0:
             break
         _send_one(W, F, m, number, now)
@@ -169,12 +168,12 @@ def _send_one(W: Integers, F: Reals, m: Record, number: int, now: float) -> None
     if number < m.next:
         if m.linux and number == m.first and m.state != at.OPEN:
             m.deadline = inf  # a retransmission of the first segment restarts the timer
-        boards.send_again(W, F, m, number, now)
+        boards.send_again(m, number, now)
     else:
         m.next = number + 1
         # On every stack, as the column is there; only Linux reads it.
-        F[boards.about(W, m, number, at.SENT_AT)] = now
-    _arm(W, F, m, now)
+        m.sent[number] = now
+    _arm(m, now)
     if m.state == at.RECOVERY:
         congestion.count_sent(m)
     _launch(W, F, m, number, at.ALONE, now, 0.0)
@@ -183,7 +182,7 @@ def _send_one(W: Integers, F: Reals, m: Record, number: int, now: float) -> None
 @part
 def _retransmit(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Send the first lost segment at once; if none is known, a new or the first one."""
-    number = boards.first_lost(W, m)
+    number = boards.first_lost(m)
     # An acknowledgement has ended the known losses: the window is used for new data.
     if number < 0:
         more = m.next < m.total
@@ -193,7 +192,7 @@ def _retransmit(W: Integers, F: Reals, m: Record, now: float) -> None:
 
 @part
 def _enter_recovery(W: Integers, F: Reals, m: Record, delivered: int, now: float) -> None:
-    boards.lose_first(W, m)
+    boards.lose_first(m)
     m.recover, m.state = m.next, at.RECOVERY
     outstanding = m.next - m.first
     congestion.enter_recovery(m, boards.flight(m), outstanding, delivered)
@@ -213,12 +212,12 @@ def begin_repair(W: Integers, F: Reals, m: Record, delivered: int, now: float) -
 
 
 @part
-def look_for_losses(W: Integers, F: Reals, m: Record, now: float) -> float:
+def look_for_losses(m: Record, now: float) -> float:
     """Mark losses; return when further overtaken segments count as lost, s."""
     if boards.is_clean(m):
         return inf
     sure = m.state >= at.RECOVERY or m.arrived >= DUPLICATES
-    return boards.find_lost(W, F, m, 0.0 if sure else REORDERING * m.least_trip, now)
+    return boards.find_lost(m, 0.0 if sure else REORDERING * m.least_trip, now)
 
 
 @piece
@@ -233,7 +232,7 @@ def take_duplicate(
         return
     m.duplicates += 1
     m.state = at.DISORDER
-    if m.duplicates == DUPLICATES or boards.outruns_second(W, m):
+    if m.duplicates == DUPLICATES or boards.outruns_second(m):
         _enter_recovery(W, F, m, delivered, now)
 
 
@@ -248,7 +247,7 @@ def repair(
         restart_timer(m, now)
     else:
         congestion.recover(m, delivered, boards.flight(m), repaired)
-        if not boards.is_repaired(W, m, m.first):
+        if not boards.is_repaired(m, m.first):
             _retransmit(W, F, m, now)
         congestion.note_acknowledgement(m, m.first, m.next, now)
         # RFC 6582, impatient variant: only the first partial acknowledgement restarts the timer.
@@ -276,13 +275,12 @@ def _set_timer(W: Integers, F: Reals, m: Record) -> None:
 
 
 @inline
-def _arm(W: Integers, F: Reals, m: Record, now: float) -> None:
+def _arm(m: Record, now: float) -> None:
     """Start the timer; on Linux also postpone the probe, which follows the last segment."""
     if m.deadline == inf:
         m.late_at = now + m.timeout
     elif m.linux and m.probe < inf and m.state == at.OPEN:
-        first = boards.about(W, m, m.first, at.SENT_AT)
-        m.late_at = F[first] + m.timeout
+        m.late_at = m.sent[m.first] + m.timeout
     else:
         return
     _set_deadline(m, now)
@@ -337,13 +335,13 @@ def _time_out(W: Integers, F: Reals, m: Record, now: float) -> None:
     """Repair overtaken segments, send a probe, or retransmit after a timeout."""
     if not m.linux:
         flight = boards.flight(m)
-        boards.lose_all(W, m)
+        boards.lose_all(m)
         _begin_anew(W, F, m, flight, at.ALONE, now)
     # One timer serves three purposes (RFC 8985): reordering, tail probe, retransmission.
     elif now >= m.overtaken_by:
         m.overtaken_by = inf
-        look_for_losses(W, F, m, now)
-        if boards.first_lost(W, m) >= 0 and m.state <= at.DISORDER:
+        look_for_losses(m, now)
+        if boards.first_lost(m) >= 0 and m.state <= at.DISORDER:
             begin_repair(W, F, m, at.ALONE, now)
         else:
             restart_timer(m, now)
@@ -368,7 +366,7 @@ def _lose_late(W: Integers, F: Reals, m: Record, now: float) -> None:
     m.doubts = 1 if not harmed or retries else 0
     m.only_new = m.probed = 0
     m.retries = retries + 1
-    boards.lose_late(W, F, m, now)
+    boards.lose_late(m, now)
     _begin_anew(W, F, m, flight, at.ALONE if not harmed or over else at.NOTHING, now)
 
 

@@ -246,6 +246,7 @@ _PLACES = {
 
 _SMALL = 0.1  # the number of an example
 _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("participation", "poisson"): {"share": 0.4},
     ("algorithm", "fedsgm"): {"step_size": 0.1, "tolerance": 0.1},
     ("algorithm", "fedsgm-stale"): {"step_size": 0.1, "tolerance": 0.1},
     ("compressor", "top-k"): {"fraction": 0.1},

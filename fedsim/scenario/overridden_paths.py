@@ -1,4 +1,4 @@
-"""Relative paths in overrides, which start from the current folder, as paths of a command do.
+"""Relative paths in overrides: by default from the current folder, as paths of a command.
 
 A path in a scenario file starts from the folder of that file. An override is typed elsewhere: for a
 scenario that comes with fedsim, the folder of its file is one that the user never sees.
@@ -14,13 +14,14 @@ from fedsim.scenario.located import KeyPath, Located
 from fedsim.scenario.merging import OPTION, place
 
 
-def with_paths_from_here(tree: Located, scenario: BaseModel, folder: Path) -> Located:
+def with_paths_from(base: Path, tree: Located, scenario: BaseModel, folder: Path) -> Located:
     """Return a scenario as written, whose overridden paths mean the same in the scenario's folder.
 
     Paths below that folder are written relative to it, so that runs do not record where it is;
     others become absolute.
 
     Args:
+        base: the folder from which the paths of overrides start.
         tree: the scenario as written, with its overrides.
         scenario: the same, validated, which shows which of its texts are paths.
         folder: the folder from which the paths of the scenario start.
@@ -29,7 +30,7 @@ def with_paths_from_here(tree: Located, scenario: BaseModel, folder: Path) -> Lo
         piece, depth = tree.nearest(keys)
         by_option = piece.origin.source.startswith(f"{OPTION} ")
         if by_option and piece.content == str(path) and not path.is_absolute():
-            file = Path.cwd() / path
+            file = base / path
             below = file.relative_to(folder) if file.is_relative_to(folder) else file
             text = Located(piece.origin, below.as_posix())
             tree = place(tree, [str(key) for key in keys[:depth]], text)

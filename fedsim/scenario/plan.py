@@ -35,7 +35,7 @@ from fedsim.scenario.merging import (
     place,
     variants,
 )
-from fedsim.scenario.overridden_paths import with_paths_from_here
+from fedsim.scenario.overridden_paths import with_paths_from
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.specs import FROM_DATA
@@ -175,6 +175,7 @@ def load(
     overrides: Sequence[str] = (),
     blocks: Sequence[type[Spec]] = (),
     graph: "AnyGraph | None" = None,
+    base: Path | None = None,
 ) -> Plan:
     """Read, merge and validate a scenario.
 
@@ -182,10 +183,11 @@ def load(
         source: a YAML file, the name of an example that comes with fedsim, a mapping with the same
             content, or a `Scenario`.
         overrides: texts "key.path=value" with the value in YAML. They are applied to the scenario
-            as written, before its variants. Relative paths in them start from the current folder.
+            as written, before its variants.
         blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...
         graph: a graph of networkx, applied before overrides: edges have weight, rate (bit/s) and
             latency (s), nodes device, radio and battery; see `fedsim.scenario.from_graph`.
+        base: where relative paths in overrides start; the current folder if None.
 
     Raises:
         ScenarioError: the scenario is invalid; has all faults, in the order of the file.
@@ -216,7 +218,7 @@ def load(
     for name in sorted(trees, key=lambda name: name != unchanged):
         scenario, faults_of_variant = _validate(trees[name], known_blocks)
         if scenario is not None and overrides:
-            moved = with_paths_from_here(trees[name], scenario, folder)
+            moved = with_paths_from(base or Path.cwd(), trees[name], scenario, folder)
             if moved is not trees[name]:
                 trees[name] = moved
                 scenario, faults_of_variant = _validate(moved, known_blocks)

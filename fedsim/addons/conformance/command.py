@@ -29,8 +29,9 @@ def conformance_command(
     """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
 
     Without FILE, blocks have their defaults, in small scenarios of fedsim's
-    own. The exit code is 1 if a check fails. A run that diverges is only a failure
-    with FILE, which sets the step size.
+    own. The exit code is 1 if a check fails.
+
+    A run that diverges is only a failure with FILE, which sets the step size.
     """
     from fedsim.addons.conformance.user_blocks import check_blocks
     from fedsim.core.errors import DataError

@@ -81,13 +81,13 @@ def reprice(
     if not folders:
         raise DataError("folder", hold_no_runs(Path(folder)))
     originals = [Original.of(path, tuple(blocks)) for path in folders]
-    changed = [_with_overrides(original, overrides) for original in originals]
+    start = Path.cwd() if base is None else Path(base).resolve()
+    changed = [_with_overrides(original, overrides, start) for original in originals]
     _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
     for note in (notes := _notes(left_out, originals, changed, overrides)):
         tell(note)
-    start = Path.cwd() if base is None else Path(base)
     with hold(out):
         for original in originals:
             RunFolder.check(out, original.name, original.scenario.seed)
@@ -199,9 +199,11 @@ def _replay_of(original: Original, variant: Variant, folder: Path) -> Repricing:
     return run
 
 
-def _with_overrides(original: Original, overrides: Sequence[str]) -> Variant:
+def _with_overrides(
+    original: Original, overrides: Sequence[str], base: Path | None = None
+) -> Variant:
     """Return the scenario of a run with the overrides, under the name of its variant."""
-    plan = original.plan(overrides)
+    plan = original.plan(overrides, base)
     if len(plan.variants) > 1:
         text = "a run is re-priced under one scenario at a time; leave variants and sweep out"
         raise RepricingError([Fault("", "variants", text)])

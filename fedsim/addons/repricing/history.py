@@ -384,11 +384,15 @@ class Original:
         """The name of its variant."""
         return str(self.summary["variant"])
 
-    def plan(self, overrides: Sequence[str]) -> Plan:
+    def plan(self, overrides: Sequence[str], base: Path | None = None) -> Plan:
         """Return the scenario of the run with overrides.
 
         A scenario without a fleet gets a group of as many ideal clients if an override changes a
         value within the fleet.
+
+        Args:
+            overrides: texts "key.path=value".
+            base: where relative paths in them start; the current folder if None.
 
         Raises:
             ScenarioError: the result is invalid.
@@ -396,7 +400,7 @@ class Original:
         within = any(_is_within_fleet(text) for text in overrides)
         if within and not self.scenario.fleet:
             overrides = [f"fleet=[{{count: {len(self.samples)}}}]", *overrides]
-        return load(self.folder / SCENARIO, overrides=overrides, blocks=self.blocks)
+        return load(self.folder / SCENARIO, overrides=overrides, blocks=self.blocks, base=base)
 
 
 def _is_within_fleet(override: str) -> bool:

@@ -49,6 +49,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "CentredClipping": {"radius": 1.0},
     "ClippedGossip": {"radius": 1.0},
     "ScaledAttack": {"factor": 10.0},
+    "SecAggPlus": {"neighbours": 2},
     "Partitioned": {"partitioner": "IidPartitioner"},
 }
 """What blocks need of which the other tests have no example, by class."""

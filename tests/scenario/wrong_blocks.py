@@ -115,7 +115,7 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
      ['at most paging_cycle, "1.28 s"']),
     (group(radio="first-order"), "fleet.0.radio.distance", ["missing", "to the server"]),
     (group(radio=FIRST_ORDER | {"amplifier": "1 pJ/bit"}), "fleet.0.radio.amplifier",
-     ["an energy per bit; give an energy per bit and area"]),
+     ['an energy per bit (did you mean "1 pJ/bit/m^2"?)', "give an energy per bit and area"]),
     (group(radio={}), "fleet.0.radio.kind", ["missing", "lora-sf7", "custom"]),
     (group(device="orin-nano", battery={}), "fleet.0.battery.capacity",
      ["the device orin-nano is on mains", '"15 Wh"']),

@@ -44,6 +44,7 @@ FURTHER: dict[str, Any] = {
     "independent": QUORUM,
     "what is lost is taken back": QUORUM,
     "uniform": SAMPLED,
+    "poisson": SAMPLED,
     "weighted": SAMPLED,
     **dict.fromkeys(("age", "oort", "energy-aware", "power-of-choice", "carbon-aware"), SAMPLED),
     "compressed for a cohort": SAMPLED,

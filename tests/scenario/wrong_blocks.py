@@ -136,7 +136,7 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     (group(carbon={"kind": "constant", "intensity": 400}), "fleet.0.carbon.intensity",
      ["a bare number; give a carbon intensity", '"400 g/kWh"']),
     (group(carbon={"kind": "constant", "intensity": "400 g"}), "fleet.0.carbon.intensity",
-     ["a mass; give a carbon intensity"]),
+     ["a mass", "did you mean", "give a carbon intensity"]),
     (group(carbon={"kind": "hourly"}), "fleet.0.carbon.path", ["missing", "CSV"]),
     (group(carbon={"kind": "hourly", "path": "x.csv", "intensity": "4 g/kWh"}),
      "fleet.0.carbon.intensity", ["Accepted here: kind, path, start"]),

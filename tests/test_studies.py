@@ -39,6 +39,8 @@ networks = study("networks-on-mnist")
 language = study("language-model")
 selection = study("selection")
 rules = study("rules-and-attacks")
+secrecy = study("secrecy")
+privacy = study("privacy")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,6 +65,8 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     continents: fedsim.Result,
     chosen: pd.DataFrame,
     lied: pd.DataFrame,
+    summed: pd.DataFrame,
+    noised: pd.DataFrame,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -78,6 +82,8 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "trained": continents,
         "asked": chosen,
         "attacked": lied,
+        "summed": summed,
+        "noised": noised,
         "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
@@ -550,3 +556,56 @@ def test_the_language_model_goes_on_with_texts_of_its_own(tmp_path: Path) -> Non
             window = np.append(window[1:], token)
     assert last["generation_accuracy"] == pytest.approx(right.mean())
     assert last["exact_match"] == pytest.approx(right.all(axis=1).mean())
+
+
+# -- secure aggregation ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def summed() -> Any:
+    """Return the runs on a small network, with one seed and an accuracy that is soon reached."""
+    small = ["problem.loss.hidden=16", "seeds=1", "fleet.0.count=12", "stop.rounds=12"]
+    return secrecy.summed(overrides=small, leaving=(0.0, 0.2), accuracy=0.4)
+
+
+def test_every_protocol_has_the_rounds_of_the_others(summed: pd.DataFrame) -> None:
+    """Where no phone leaves, all of them add up the same integers."""
+    calm = secrecy.means(summed)["round"].xs(("lte", 0.0), level=("radio", "leaving"))
+    for method in ("fedavg", "bits", "rand-k", "chb"):
+        rounds = calm[method].drop("")
+        assert rounds.notna().all()
+        assert (rounds == rounds.iloc[0]).all()
+
+
+def test_masks_cost_bits_and_few_neighbours_cost_fewer(summed: pd.DataFrame) -> None:
+    sent = secrecy.means(summed)["bits_up"].xs(("lte", 0.0), level=("radio", "leaving"))
+    for method in ("bits", "rand-k", "chb"):
+        assert sent[method]["lightsecagg"] > sent[method]["secagg"] >= sent[method]["secaggplus"]
+        assert sent[method]["secagg"] > sent[method][""]
+
+
+# -- differential privacy --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noised() -> Any:
+    """Return the runs under one seed."""
+    return privacy.noised(overrides=["seeds=1"])
+
+
+@pytest.mark.needs("privacy")
+def test_more_noise_has_less_epsilon_and_no_less_energy(noised: pd.DataFrame) -> None:
+    rounds = privacy.means(noised).loc[""]
+    noisy = rounds.loc[[name for name in rounds.index if name.startswith("z-")]]
+    assert (np.diff(noisy["epsilon"]) < 0).all()
+    assert noisy["joules"].iloc[-1] > rounds["joules"]["clip"] > rounds["joules"]["open"]
+
+
+@pytest.mark.needs("privacy")
+def test_fast_phones_lose_more_only_without_rounds(noised: pd.DataFrame) -> None:
+    figures = privacy.means(noised)
+    for noise in ("z-0.5", "z-1", "z-2"):
+        alike, free = figures.loc["", noise], figures.loc["async", noise]
+        assert alike[privacy.FAST] == pytest.approx(alike[privacy.SLOW], rel=1e-9)
+        assert free[privacy.FAST] > free[privacy.SLOW]
+        assert free["epsilon"] >= free[privacy.FAST]

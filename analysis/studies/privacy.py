@@ -144,7 +144,7 @@ def draw(costs: pd.DataFrame) -> Figure:
         price.plot(own["epsilon"], own["joules"], f"{mark}-", color=colour, ms=6, label=name)
         for noise, row in own.iterrows():
             text, at = f"z = {NOISE[str(noise)]}", (row["epsilon"], row["joules"])
-            beside = (6, -10 if server else 4)
+            beside = (-34, -9) if server else (6, 4)
             price.annotate(text, at, xytext=beside, textcoords="offset points", fontsize=8)
     label_axis(price.xaxis, "epsilon", "", log=True)
     label_axis(price.yaxis, "energy to 85 % accuracy", "J", log=True)

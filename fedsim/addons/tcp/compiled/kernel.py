@@ -223,7 +223,8 @@ def _burst(W: Integers, kind: int, m: Record, q: int) -> int:
     most = 2 * (int(m.size) + on_way) + int(m.size_before)
     if m.threshold < inf:
         most += int(m.threshold)
-    return min(most, 2 * m.total) + at.SPARE
+    room: int = min(most, 2 * m.total) + at.SPARE
+    return room
 
 
 @part
@@ -431,7 +432,8 @@ def first_end(buffer: int) -> float:
 def _ends_after(W: Integers, F: Reals, m: Record) -> float:
     """Return a lower bound for the completion of a message, s."""
     if m.ends < inf:
-        return m.ends
+        ends: float = m.ends
+        return ends
     # Minus one, as the last segment may be shorter than the others.
     left = m.total - count_arrived(m) - 1
     # A stream may end at any time, by the departure of another one.
@@ -440,7 +442,8 @@ def _ends_after(W: Integers, F: Reals, m: Record) -> float:
     p = m.path
     q = W[p + at.WAY + at.STAGE * (W[p + at.STAGES] - 1) + at.AT]
     lasts = left * m.each / F[q + at.RATE]
-    return max(F[q + at.FREE], F[at.NOW]) + SURELY * lasts
+    surely: float = max(F[q + at.FREE], F[at.NOW]) + SURELY * lasts
+    return surely
 
 
 def load() -> None:

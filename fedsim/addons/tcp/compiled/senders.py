@@ -23,7 +23,8 @@ def is_steady(m: Record) -> bool:
     """Return whether no loss is known, no repair is pending, and no loss was dismissed."""
     if m.state != at.OPEN or not boards.is_clean(m):
         return False
-    return m.first >= m.unsure
+    holds: bool = m.first >= m.unsure
+    return holds
 
 
 # Segments on their way.
@@ -122,7 +123,8 @@ def _longest_train(W: Integers, m: Record, todo: int, span: float) -> int:
             s = p + at.WAY + k * at.STAGE
             if W[s + at.SHARED] and W[W[s + at.AT] + at.FLOWS] > 1:
                 longest = LOOKED_AT
-    return max(LEAST_TRAIN, min(longest, W[p + at.NARROW] // SHARE))
+    longest_train: int = max(LEAST_TRAIN, min(longest, W[p + at.NARROW] // SHARE))
+    return longest_train
 
 
 @piece

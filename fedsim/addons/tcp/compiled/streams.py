@@ -18,7 +18,8 @@ def may_flow(F: Reals, m: Record, p: int, left: int) -> bool:
     size = m.size
     if size < WIDEST or size < m.threshold or left < WINDOWS * size:
         return False
-    return m.trip > LATE * F[p + at.TRIP]
+    holds: bool = m.trip > LATE * F[p + at.TRIP]
+    return holds
 
 
 @part

@@ -21,7 +21,8 @@ def _over(m: Record, number: int) -> int:
     """Return whether the owner of a packet is over."""
     # Negative numbers are packets of the handshake.
     if number >= 0:
-        return m.over
+        over: int = m.over
+        return over
     return m.syn_over if number == at.SYN else 0
 
 

@@ -39,8 +39,8 @@ networks = study("networks-on-mnist")
 language = study("language-model")
 selection = study("selection")
 rules = study("rules-and-attacks")
-secrecy = study("secrecy")
-privacy = study("privacy")
+secrecy = study("savings-under-secrecy")
+privacy = study("price-of-privacy")
 
 
 @pytest.mark.parametrize("name", NAMES)

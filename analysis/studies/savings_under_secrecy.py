@@ -1,10 +1,11 @@
 """Does secure aggregation eat what compression and censoring save?
 
-    python analysis/studies/secrecy.py [--out DIR]
+    python analysis/studies/savings_under_secrecy.py [--out DIR]
 
-Runs scenarios/studies/secrecy.yaml on three radios, with phones that stay, and with phones of which
-one in twenty or one in five leaves in a round. Prints what an accuracy takes in bits, seconds and
-joules under each protocol, and draws it as analysis/figures/secrecy.png.
+Runs scenarios/studies/savings-under-secrecy.yaml on three radios, with phones that stay, and with
+phones of which one in twenty or one in five leaves in a round. Prints what an accuracy takes in
+bits, seconds and joules under each protocol, and draws it as
+analysis/figures/savings-under-secrecy.png.
 """
 
 import argparse
@@ -33,8 +34,8 @@ from fedsim.results.analysis import (
 from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios/studies/secrecy.yaml"
-FIGURE = ROOT / "analysis/figures/secrecy.png"
+SCENARIO = ROOT / "scenarios/studies/savings-under-secrecy.yaml"
+FIGURE = ROOT / "analysis/figures/savings-under-secrecy.png"
 
 RADIOS = {"lte": "LTE", "wifi": "Wi-Fi", "nb-iot": "NB-IoT"}
 

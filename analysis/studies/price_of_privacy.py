@@ -1,11 +1,11 @@
 """What does an epsilon cost in joules, and which device pays more of it?
 
-    python analysis/studies/privacy.py [--out DIR]
+    python analysis/studies/price_of_privacy.py [--out DIR]
 
-Runs scenarios/studies/privacy.yaml: two hundred phones, half of them slow, under rounds with
-Poisson sampling and under an asynchronous server, with noise of four strengths. Prints what an
+Runs scenarios/studies/price-of-privacy.yaml: two hundred phones, half of them slow, under rounds
+with Poisson sampling and under an asynchronous server, with noise of four strengths. Prints what an
 accuracy takes in joules and in epsilon, and the epsilon of fast and slow phones, and draws both as
-analysis/figures/privacy.png.
+analysis/figures/price-of-privacy.png.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from fedsim.results.analysis import (
 from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios/studies/privacy.yaml"
-FIGURE = ROOT / "analysis/figures/privacy.png"
+SCENARIO = ROOT / "scenarios/studies/price-of-privacy.yaml"
+FIGURE = ROOT / "analysis/figures/price-of-privacy.png"
 
 SERVERS = {"": "rounds, Poisson sample", "async": "asynchronous"}
 

@@ -215,7 +215,8 @@ try:
         interrupts.Interrupted(2, pending=True)  # collected at once, as in a destructor
     else:
         import slow_module
-    time.sleep(60)
+    for _ in range(600):  # where there is no timer, nothing ends a sleep before its time
+        time.sleep(0.1)
 except interrupts.Interrupted as error:
     interrupts.behind(error)
     print(error)

@@ -30,7 +30,7 @@ class Bound:
     Attributes:
         sampling: poisson, each client by itself; fixed, a uniform sample of fixed size; or none,
             if the sampling amplifies nothing, so that each client is charged for its own replies.
-        sample: the expected number of clients of a round.
+        sample: the expected number of clients in a round.
         clients: the number of all clients.
         everyone: without amplification, whether a round charges all clients, since who replied
             depends on their data.

@@ -278,7 +278,7 @@ class _PrivateServer(View):
             self._move_clip(self._spec.clip, replies)
         self._handed = self._handed or bool(replies)
         if self._spec.where != "server" and replies:
-            # What a client has sent with noise, it has lost, whatever the server does with it.
+            # A noised reply costs epsilon as soon as it is sent, whatever the server does with it.
             ratios = np.full(len(replies), self._terms.squares_of(len(replies)) ** 0.5)
             self._method.account.charge(senders(replies), ratios, float(ratios[0]))
         return replies

@@ -174,7 +174,7 @@ class Scheme(ABC):
             keys: all public keys.
             shared: the clients that have sent shares.
             included: those whose vectors are in the sum.
-            revealed: what clients have told for the unmasking.
+            revealed: what clients have sent for the unmasking.
         """
 
     def short(self, shared: set[ClientId], answered: set[ClientId]) -> str:

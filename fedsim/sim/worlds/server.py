@@ -99,7 +99,7 @@ class RoundServer(Clocked):
         self.weights = weights
         self.pack = packing.pack
         self.aggregate = protocol.aggregator.sum
-        self._repeated = packing.repeat
+        self.repeated = packing.repeat
         self.rng = rng
         self._protocol = protocol
         self._smoothness = smoothness
@@ -209,7 +209,7 @@ class RoundServer(Clocked):
             if cohort.gone:
                 return []
             # Clients may have received the message of the abandoned round.
-            message = self._repeated(message) if again is None else again()
+            message = self.repeated(message) if again is None else again()
 
     # -- doors for methods of several exchanges a round; see `fedsim.protocol.secrecy` --
 
@@ -239,13 +239,7 @@ class RoundServer(Clocked):
             The message of the next round.
         """
         self._abandon(self._opened[1], why)
-        return self._repeated(message)
-
-    def repeated(
-        self, message: Message | Mapping[ClientId, Message]
-    ) -> Message | Mapping[ClientId, Message]:
-        """Return a message for a second transmission."""
-        return self._repeated(message)
+        return self.repeated(message)
 
     # -- exchanges ---------------------------------------------------------------------
 

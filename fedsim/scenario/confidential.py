@@ -9,10 +9,6 @@ from fedsim.core.ports import Meaning
 from fedsim.protocol.privacy import AdaptiveClip, Privacy
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
-from fedsim.wire import HardThreshold, Identity, TopK
-
-_SHORTENING = (Identity, TopK, HardThreshold)
-"""Compressors after which a vector is never longer than before."""
 
 
 def unfit_privacy(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -79,7 +75,7 @@ def _unfit_sums(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield what changes vectors after they are clipped, and before the noise."""
     up, rule = scenario.wire.up, scenario.aggregation
     remedy = "privacy.where: clients adds the noise before"
-    if not isinstance(up.compressor, _SHORTENING):
+    if up.compressor.lengthens:
         text = f"got {up.compressor.kind}, which may make a clipped vector longer"
         yield "wire.up.compressor.kind", f"{text}; use top-k, or {remedy}", up.compressor.kind
     if up.error_feedback != "none":

@@ -11,7 +11,6 @@ from fedsim.core.ports import Meaning
 from fedsim.protocol.participation import Informed
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
-from fedsim.wire import RandK
 
 _LEAVE = "leave out secrecy"
 
@@ -88,7 +87,7 @@ def _of_vectors(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
         key, seen = "wire.up.compressor.kind", compressor.kind
         text = f"got {seen}, under which each client sends other coordinates, and masks of {kind}"
         yield key, f"{text} cancel on common ones only; use rand-k, or identity", seen
-    if scenario.wire.up.by_layer and isinstance(compressor, RandK):
+    if scenario.wire.up.by_layer and compressor.common_support:
         text = "got true, but the coordinates that all clients send are drawn for the whole vector"
         yield "wire.up.by_layer", f"{text}; leave it out", True
     if scenario.wire.up.error_feedback != "none":

@@ -85,7 +85,7 @@ def test_the_schema_refuses_what_is_of_another_shape(
     blocks: dict[str, Any], key: str, words: list[str]
 ) -> None:
     validator = jsonschema.Draft202012Validator(the_schema())
-    shapes = ("Accepted here", "did you mean", "One of", "give a block", "a bare number")
+    shapes = ("Accepted here", "did you mean '", "One of", "give a block", "a bare number")
     messages = [fault.message for fault in faults(least(**blocks)) if fault.key == key]
     if any(shape in message for message in messages for shape in shapes):
         assert not validator.is_valid(least(**blocks))

@@ -57,6 +57,15 @@ def test_what_arrives_is_what_is_charged(
     assert sent(ALL[name], vector, form, seed).values.tobytes() == payload.values.tobytes()
 
 
+@pytest.mark.parametrize("name", [name for name, each in ALL.items() if not each.lengthens])
+@given(vector=vectors(), seed=st.integers(0, 99))
+def test_what_does_not_lengthen_a_vector_sends_a_part_of_it(
+    name: str, vector: Array, seed: int
+) -> None:
+    values = sent(ALL[name], vector, seed=seed).values
+    assert np.all((values == 0) | (values == vector))
+
+
 @compressors
 def test_minus_zero_is_sent_as_zero(name: str) -> None:
     vector = np.array([0.0, -2.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0])

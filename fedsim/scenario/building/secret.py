@@ -14,7 +14,8 @@ from fedsim.protocol.participation import Participation, Sample
 from fedsim.protocol.secrecy import Agreement, SecretMethod
 from fedsim.protocol.wrapping import Wrapped
 from fedsim.scenario import Compression, Scenario
-from fedsim.wire import Compressor, Identity, RandK
+from fedsim.wire import Compressor, Identity
+from fedsim.wire.compressors.base import Sized
 
 _Policy = TypeVar("_Policy", bound=Spec)
 
@@ -93,7 +94,9 @@ def sampled_coordinates(
     difference, and so needs a contraction (see `packer`).
     """
     meaning = method.up.get(field)
-    if not isinstance(compressor, RandK) or meaning is Meaning.EXACT:
+    if not isinstance(compressor, Sized) or not compressor.common_support:
+        return dimension, 1.0
+    if meaning is Meaning.EXACT:
         return dimension, 1.0
     count = compressor.size(dimension)
     kept = meaning is Meaning.DIFFERENCE and "up" not in method.unbiased
@@ -106,7 +109,7 @@ def uplink(scenario: Scenario) -> Compression:
     Under secrecy rand-k has no part in it: its coordinates are drawn for all clients.
     """
     up = scenario.wire.up
-    if scenario.secrecy is None or not isinstance(up.compressor, RandK):
+    if scenario.secrecy is None or not up.compressor.common_support:
         return up
     return up.model_copy(update={"compressor": Identity()})
 

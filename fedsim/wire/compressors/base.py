@@ -65,6 +65,12 @@ class Compressor(Spec):
     own_support: ClassVar[bool] = False
     """Whether a sender sends only some coordinates, and which ones depends on its vector."""
 
+    lengthens: ClassVar[bool] = True
+    """Whether the decoded vector may be longer than the vector."""
+
+    common_support: ClassVar[bool] = False
+    """Whether senders may draw one set of coordinates for all, whatever their vectors are."""
+
     kind: str
 
     @abstractmethod

@@ -20,6 +20,7 @@ class Identity(Compressor):
         "IEEE 754-2019; Kalamkar et al.: A Study of BFLOAT16 for Deep Learning Training, 2019"
     )
     law: ClassVar[str] = "exact"
+    lengthens: ClassVar[bool] = False
 
     kind: Literal["identity"] = "identity"
 

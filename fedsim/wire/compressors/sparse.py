@@ -25,6 +25,7 @@ class TopK(Sized):
     )
     law: ClassVar[str] = "contractive, delta = k/d"
     own_support: ClassVar[bool] = True
+    lengthens: ClassVar[bool] = False
 
     kind: Literal["top-k"] = "top-k"
 
@@ -50,6 +51,7 @@ class RandK(Sized):
         "with Memory, NeurIPS 2018"
     )
     law: ClassVar[str] = "unbiased, omega = d/k - 1"
+    common_support: ClassVar[bool] = True
 
     kind: Literal["rand-k"] = "rand-k"
     indices: Literal["seed", "explicit"] = Field(
@@ -95,6 +97,7 @@ class HardThreshold(Compressor):
     )
     law: ClassVar[str] = "absolute, |C(v) - v|^2 <= d threshold^2"
     own_support: ClassVar[bool] = True
+    lengthens: ClassVar[bool] = False
 
     kind: Literal["threshold"] = "threshold"
     threshold: float = Field(gt=0, description="the least magnitude that is sent")

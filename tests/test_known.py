@@ -1,4 +1,4 @@
-"""The tables of "Your table in five minutes" are what its commands print; all files are on it."""
+"""The page of five papers shows what its commands print, and has every file of scenarios/known."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.test_readme import words
 
 KNOWN = {path.stem: path for path in sorted((ROOT / "scenarios/known").glob("*.yaml"))}
-PAGE = (ROOT / "docs/howto/your-table.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/howto/five-papers.md").read_text(encoding="utf-8")
 SHOWN = r"^    fedsim run (\S+)\n\n```\n(.*?)^```$"
 TABLES = dict(re.findall(SHOWN, PAGE, re.DOTALL | re.MULTILINE))
 

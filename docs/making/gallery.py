@@ -19,7 +19,7 @@ _DRAWN: Mapping[str, str] = {
 """The figures of scenarios that have another name."""
 
 _PAGES: Mapping[str, tuple[str, str]] = {
-    "known": ("howto/your-table.md", "its table"),
+    "known": ("howto/five-papers.md", "its table"),
     "studies": ("../analysis/studies/README.md", "the study"),
     "papers": ("../analysis/papers/README.md", "published beside measured"),
 }

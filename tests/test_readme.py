@@ -170,5 +170,5 @@ def test_the_error_of_the_default_model_is_that_of_fedsim_check() -> None:
     for regime in (SMALL, MANY):  # one short message, and many at once
         assert f"a median error of {percent(figures[regime].median)} for\nshort messages" in README
     limits = (ROOT / "docs" / "explanation" / "limits.md").read_text(encoding="utf-8")
-    assert f"off by {percent(figures[CLEAN].median)} in the median under `fluid`" in limits
-    assert f"by {percent(TRANSFERS['lv08'][CLEAN].median)} under `lv08`" in limits
+    assert f"is {percent(figures[CLEAN].median)} under `fluid`" in limits
+    assert f"{percent(TRANSFERS['lv08'][CLEAN].median)} under `lv08`" in limits

@@ -148,14 +148,14 @@ class MarkovAvailability(Availability):
     0 is stationary for the mean rates.
     """
 
-    kind: Literal["markov"] = Field(default="markov", description="they come and go")
+    kind: Literal["markov"] = Field(default="markov", description="alternately online and offline")
     on: Period = Field(description="mean duration online")
     off: Period = Field(description="mean duration offline")
     amplitude: Fraction = as_written(
         "0 %", "a, the relative amplitude of the rate of coming online"
     )
     phase: Hours = as_written("0 h", "time of day at which that rate is highest, from midnight")
-    period: Period = as_written("24 h", "period of that rate")
+    period: Period = as_written("24 h", "period of the rate")
 
     def rate(self, t: float) -> float:
         """Return the rate at which a client that is offline comes online, 1/s."""

@@ -90,7 +90,7 @@ class ConstantCharging(Charging):
 class DailyCharging(Charging):
     """A charger that is connected for some hours of every day; time 0 is midnight."""
 
-    kind: Literal["daily"] = Field(default="daily", description="some hours of every day")
+    kind: Literal["daily"] = Field(default="daily", description="during some hours of every day")
     power: Power = Field(description="power of the charger")
     start: TimeOfDay = as_written("22 h", "when charging begins, from midnight")
     end: TimeOfDay = as_written("6 h", "when it ends; on the next day if before start")
@@ -155,7 +155,7 @@ class FlashCharging(Charging):
     path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
     power: Power = Field(description="power of the charger")
     user: int = Field(
-        default=0, ge=0, description="which of the users that charge, by its place in the file"
+        default=0, ge=0, description="number of the user among those that ever charge, from 0"
     )
     shift: Shift = Field(
         default="none",

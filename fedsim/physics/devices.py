@@ -58,7 +58,7 @@ class DeviceLaw(KindFirst):
     idle: Watts = as_written("0 W", "power while it does not compute")
     battery: Stored = as_written(MAINS, 'energy of the full battery; "mains" for none')
     slowdown: AnySlowdown = as_written(
-        {"kind": "none"}, "a random factor on the time of every task"
+        {"kind": "none"}, "a random factor on the time of every task (stragglers)"
     )
 
     @abstractmethod

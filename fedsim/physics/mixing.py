@@ -156,7 +156,7 @@ class LaplacianMixing(Mixing):
     tau: float | None = Field(
         default=None,
         gt=0,
-        description="more than half the largest eigenvalue of L; by default that eigenvalue",
+        description="more than half the largest eigenvalue of L; by default the largest eigenvalue",
     )
 
     def matrix(self, overlay: Overlay) -> Matrix:

@@ -384,7 +384,7 @@ class Edge(Spec):
         default="full",
         description="full: each direction has the rate to itself; half: both directions share it",
     )
-    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; only between peers")
+    loss: Fraction = as_written("0 %", "share of lost packets, below 100 %; only between peers")
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:

@@ -46,13 +46,15 @@ class SilencePolicy(Spec):
 class BeaconSilence(SilencePolicy):
     """A silent client sends an empty message, so that the server need not wait for it."""
 
-    kind: Literal["beacon"] = Field(default="beacon", description="silence is sent as a beacon")
+    kind: Literal["beacon"] = Field(default="beacon", description="a silent client sends a beacon")
 
 
 class DeadlineSilence(SilencePolicy):
     """A silent client sends nothing: the server waits until the deadline closes the round."""
 
-    kind: Literal["deadline"] = Field(default="deadline", description="silence is waited for")
+    kind: Literal["deadline"] = Field(
+        default="deadline", description="a silent client sends nothing, and the server waits"
+    )
     after: Duration = Field(description="time after the broadcast at which the round ends")
     late: Literal["keep", "drop"] = Field(
         default="keep",

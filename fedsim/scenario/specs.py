@@ -94,19 +94,19 @@ class Group(Spec):
 
     count: Count = Field(
         default=1,
-        description="number of clients; data: as many as the data has, less those of other groups",
+        description="number of clients; data: as many as the data has, minus those of other groups",
     )
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
     radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
     battery: Given[Battery | None, Battery | Keys | None] = as_written(
-        None, "their battery; {}: the device's own; null: none"
+        None, "their battery; {}: with the device's capacity; null: none"
     )
     availability: AnyAvailability = as_written({"kind": "always"}, "when they are online")
     carbon: AnyCarbon = as_written(
         None, "emissions of their electricity: a country, or a block; null: not counted"
     )
     attack: AnyAttack = as_written(
-        None, "what they send in place of what the method says; null: they are true"
+        None, "attack: what they send instead of the method's messages; null: they are honest"
     )
     intervals: Mapping[str, str] = as_written(
         {},
@@ -239,10 +239,10 @@ class ProblemSpec(Spec):
         "a term h of the objective, added once to the losses; for proximal methods",
     )
     data: Given[Annotated[Source, OneOf(SOURCES)] | None, Source | Block | None] = as_written(
-        None, "where the samples come from; left out where clients have their own programs"
+        None, "the source of the samples; omitted if clients have their own programs"
     )
     split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
-        {"kind": "contiguous"}, "which client gets which samples"
+        {"kind": "contiguous"}, "the partition of the samples among clients"
     )
     weights: Weighting | None = Field(
         default=None,
@@ -258,10 +258,10 @@ class ProblemSpec(Spec):
         default="computed",
         description=(
             "the smallest objective, from which gaps are measured: computed before the run,"
-            " or left unknown where that takes too long"
+            " or left unknown if that takes too long"
         ),
     )
-    test: AnyTest = as_written(None, "test rows: a share of the data, or a source of their own")
+    test: AnyTest = as_written(None, "test rows: a share of the data, or a separate source")
 
     @property
     def weighting(self) -> Weighting:
@@ -315,8 +315,8 @@ class Compression(Spec):
     error_feedback: Feedback = Field(
         default="none",
         description=(
-            "what a sender keeps of its compression errors: none; ef, their sum; or ef21,"
-            " the vector that the receiver holds, of which only the change is sent"
+            "the sender's memory of compression errors: none; ef, their sum; or ef21, a copy"
+            " of the receiver's vector, to which only the difference is sent"
         ),
     )
     by_layer: bool = Field(
@@ -329,8 +329,8 @@ class Compression(Spec):
     if_longer: Literal["plain", "compressed"] = Field(
         default="plain",
         description=(
-            "what is sent where the compressor could lengthen a vector: plain, the full"
-            " vector, which is exact; or compressed, all the same"
+            "what is sent if the compressor could lengthen a vector: plain, the full vector,"
+            " which is exact; or compressed, the compressed vector anyway"
         ),
     )
 
@@ -369,7 +369,7 @@ class Tier(Group):
         {}, "how vectors between gateways and the server above are encoded"
     )
     participation: AnyParticipation = as_written(
-        {"kind": "full"}, "which gateways the server above asks in a round"
+        {"kind": "full"}, "client sampling of the server above, among these gateways"
     )
 
 
@@ -390,7 +390,7 @@ class Models(Spec):
     clients: bool = Field(
         default=False,
         description=(
-            "whether the clients' own models are kept beside each of them, for a method"
+            "whether the clients' personal models are stored with each model, for a method"
             " that has them"
         ),
     )
@@ -446,7 +446,7 @@ class ScenarioKeys(Spec):
         {}, "the links between clients and server"
     )
     participation: AnyParticipation = as_written(
-        {"kind": "full"}, "which clients are asked in a round"
+        {"kind": "full"}, "client sampling: which clients take part in a round"
     )
     stop: Given[Stop, Stop | Keys] = as_written({}, "when the run ends")
     precision: Literal["float64", "float32"] = Field(
@@ -466,8 +466,10 @@ class ScenarioKeys(Spec):
             " kernels, otherwise one-by-one"
         ),
     )
-    measures: AnyMeasures = as_written((), "what the observer evaluates besides the objective")
-    observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer evaluates")
+    measures: AnyMeasures = as_written((), "measures (metrics) to evaluate besides the objective")
+    observe: Given[Observe, Observe | Keys] = as_written(
+        {}, "rounds in which objective and measures are evaluated"
+    )
     counting: Counting = Field(
         default="rounds",
         description=(
@@ -481,8 +483,8 @@ class ScenarioKeys(Spec):
     )
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {},
-        "name -> the keys in which a variant differs from the rest; `{}` names the scenario as "
-        "written, which is `base` otherwise",
+        "name -> the keys that a variant replaces; `{}` names the unchanged scenario, which is "
+        "called `base` otherwise",
     )
     sweep: Mapping[str, Any] | None = as_written(
         {},

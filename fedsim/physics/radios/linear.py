@@ -38,7 +38,7 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
     down: Rate = Field(description="rate from the server to the client")
     energy_up: JoulesPerBit = Field(description="energy per bit sent")
     energy_down: JoulesPerBit = Field(description="energy per bit received")
-    base: Watts = Field(description="power while a message is in progress, whatever the rate")
+    base: Watts = Field(description="power while a message is in progress, at any rate")
     up_trace: AnyTrace = as_written(None, "rate over time from a file, in place of up")
     down_trace: AnyTrace = as_written(None, "rate over time from a file, in place of down")
 

@@ -224,7 +224,7 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
     send: Watts = as_written("92 mW", "power while it sends")
     receive: Watts = as_written("37 mW", "power while it receives")
     lorawan: Given[EndDevice | None, EndDevice | Keys | None] = as_written(
-        None, "the device that the gateway of network.lora sees; class B by default"
+        None, "the device's class and path loss for the gateway of network.lora; class B by default"
     )
 
     @classmethod

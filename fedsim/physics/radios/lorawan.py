@@ -110,7 +110,9 @@ class EndDevice(Spec):
     )
     poll: Period = as_written(
         "10 min",
-        ("class A: time after the last frame at which it sends an empty frame, to be answered"),
+        (
+            "class A: time after the last frame at which it sends an empty frame, so that it can be reached"
+        ),
     )
     adr: bool = Field(
         default=False, description="whether the network sets spreading factor and power"
@@ -161,7 +163,9 @@ class LoRaGateway(Spec):
         description="frames received at a time, over all channels and spreading factors",
     )
     noise_figure: Decibels = as_written("6 dB", "noise figure of its receiver")
-    delay: Duration = as_written("1 s", "RX1: from the end of a frame up to its answer; RX2 is 1 s")
+    delay: Duration = as_written(
+        "1 s", "RX1: from the end of an uplink frame to its reply; RX2 is 1 s"
+    )
     rx2_spreading: int = Field(
         default=12,
         ge=7,

@@ -58,7 +58,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
     up: Rate = Field(description="rate from the client to the server, without repetitions")
     down: Rate = Field(description="rate from the server to the client, without repetitions")
     repetitions: int = Field(
-        default=1, ge=1, le=2048, description="how often everything is sent, by the coverage"
+        default=1, ge=1, le=2048, description="transmissions of every message, by the coverage"
     )
     idle: Watts = Field(description="power while it sleeps, the lowest of all")
     send: Watts = Field(description="power while it sends")

@@ -123,7 +123,7 @@ class GivenModule(Holding, Architecture):
     kind: Literal["given"] = "given"
     name: str = Field(description="the name of its class")
     row: tuple[int, ...] | None = Field(
-        default=None, description="shape that a row's features are given to it in; flat if null"
+        default=None, description="shape of one row's features at the module's input; null: flat"
     )
     integers: bool = Field(default=False, description="whether features are whole numbers")
 
@@ -368,7 +368,7 @@ class TokenNetwork(Architecture):
     tokens: ClassVar[bool] = True
 
     vocabulary: int | None = Field(
-        default=None, ge=2, description="number of tokens; null: as many as outputs"
+        default=None, ge=2, description="number of tokens; null: the number of outputs"
     )
 
     def distinct(self, outputs: int) -> int:

@@ -215,9 +215,11 @@ class GivenRows(Holding, Source):
     numbers_clients: ClassVar[bool | str] = "where they were handed over with them"
 
     kind: Literal["given"] = "given"
-    rows: int = Field(ge=1, description="how many there are")
-    row: tuple[int, ...] = Field(description="shape of the features of one")
-    numbered: bool = Field(default=False, description="whether each has the number of its client")
+    rows: int = Field(ge=1, description="number of samples")
+    row: tuple[int, ...] = Field(description="shape of one sample's features")
+    numbered: bool = Field(
+        default=False, description="whether each sample has the number of its client"
+    )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Return the rows; see `Source.read`."""

@@ -72,9 +72,8 @@ class RobustRule(Aggregation):
 
     otherwise: Literal["median", "skip", "end"] = Field(
         default="median",
-        description="what is done in a round with fewer vectors than the rule needs. median: the"
-        " median of each coordinate is taken; skip: a round with too few reports is abandoned, and"
-        " the model stays; end: the run ends",
+        description="fallback in a round with fewer vectors than the rule needs. median: the median of"
+        " each coordinate; skip: the round is abandoned, and the model stays; end: the run ends",
     )
 
     byzantine: NonNegativeInt | None = Field(

@@ -57,7 +57,9 @@ class ReplayAttack(Attack):
     kind: Literal["replay"] = "replay"
     keeps_structure: ClassVar[bool] = True
 
-    rounds: PositiveInt = Field(default=10, description="how many of its own rounds before")
+    rounds: PositiveInt = Field(
+        default=10, description="age of the replayed update, in rounds of the client"
+    )
 
     @property
     def memory(self) -> int:

@@ -82,7 +82,7 @@ class MimicAttack(Attack):
     colludes: ClassVar[bool] = True
 
     which: NonNegativeInt = Field(
-        default=0, description="the place of that client among the true ones of a round"
+        default=0, description="the number of the copied client among the honest clients of a round"
     )
 
     def collude(self, true: Array, false_ones: int) -> Array:

@@ -99,7 +99,7 @@ class AsynchronousParticipation(Spec):
     asynchronous: ClassVar[bool] = True
 
     kind: Literal["asynchronous"] = Field(
-        default="asynchronous", description="a client that has answered is asked again"
+        default="asynchronous", description="a client that has replied is sampled again"
     )
     buffer: int = Field(default=1, ge=1, description="replies per update of the model")
     concurrency: int | None = Field(
@@ -108,8 +108,8 @@ class AsynchronousParticipation(Spec):
     give_up: DurationOrNone = as_written(
         None,
         (
-            "time after the last update at which the server stops waiting for clients at"
-            " work: the model stays, and they are asked again"
+            "time after the last update at which the server stops waiting for busy clients:"
+            " the model stays, and they are sampled again"
         ),
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)

@@ -30,7 +30,7 @@ class CarbonAwareParticipation(Informed):
     """
 
     kind: Literal["carbon-aware"] = Field(
-        default="carbon-aware", description="the cleanest electricity"
+        default="carbon-aware", description="clients with the cleanest electricity"
     )
     draw: Literal["cleanest", "weighted"] = Field(
         default="cleanest",
@@ -42,8 +42,8 @@ class CarbonAwareParticipation(Informed):
     below: GramsPerKilowattHour | None = Field(
         default=None,
         description=(
-            "a round waits until the mean intensity of its cleanest clients, as many as are"
-            " asked, is at most this"
+            "a round waits until the mean intensity of the cleanest clients, as many as the"
+            " cohort has, is at most this"
         ),
     )
     patience: DurationOrNone = as_written(None, "longest wait of a round; null: unlimited")

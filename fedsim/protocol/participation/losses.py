@@ -41,7 +41,7 @@ class PowerOfChoiceParticipation(WithOracle):
     """
 
     kind: Literal["power-of-choice"] = Field(
-        default="power-of-choice", description="the largest losses of some candidates"
+        default="power-of-choice", description="clients with the largest losses among candidates"
     )
     candidates: int = Field(ge=1, description="d: number of candidates")
     losses: Literal["asked", "last"] = Field(

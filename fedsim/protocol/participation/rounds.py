@@ -76,7 +76,7 @@ class Rounds(Spec):
     kind: str
     deadline: DurationOrNone = as_written(None, "time after the broadcast at which the round ends")
     quorum: ShareOrNone = as_written(
-        None, "share of the asked clients whose replies close the round"
+        None, "share of the sampled clients whose replies close the round"
     )
     give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(

@@ -48,7 +48,7 @@ class Sample(Rounds):
     over: float = Field(
         default=1.0,
         ge=1,
-        description="over-selection: ask `over` x `count` clients, use the first `count` replies",
+        description="over-selection: sample `over` x `count` clients, use the first `count` replies",
     )
     estimate: Estimate = estimate_by("self-normalised")
 
@@ -160,7 +160,8 @@ class PoissonParticipation(Sample):
     """
 
     kind: Literal["poisson"] = Field(
-        default="poisson", description="each client by itself with one probability"
+        default="poisson",
+        description="each client independently, with the same probability (Poisson sampling)",
     )
     count: int | None = Field(default=None, ge=1, description="expected clients per round")
     over: Literal[1] = Field(default=1, description="there is no number of clients to exceed")
@@ -190,7 +191,7 @@ class WeightedParticipation(Sample):
     where no client has so many samples.
     """
 
-    kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
+    kind: Literal["weighted"] = Field(default="weighted", description="clients weighted by samples")
     by: Literal["samples"] = Field(
         default="samples", description="what the probability of a client is proportional to"
     )

@@ -58,18 +58,20 @@ class UtilityParticipation(WithOracle):
     """Base class of sampling by Oort's utility."""
 
     exploration: Fraction = as_written(
-        "90 %", "epsilon in the first round: share of the cohort that was never asked before"
+        "90 %", "epsilon in the first round: share of the cohort that was never sampled before"
     )
     decay: float = Field(default=0.98, gt=0, le=1, description="factor on epsilon per round")
     least_exploration: Fraction = as_written("20 %", "smallest epsilon")
     penalty: float = Field(
-        default=2.0, ge=0, description="alpha in (T/t)^alpha for clients slower than T; 0 for none"
+        default=2.0,
+        ge=0,
+        description="alpha in (T/t)^alpha for clients slower than T (stragglers); 0 for none",
     )
     pace: Fraction = as_written("30 %", "quantile of the known times of clients that is T")
     pacer_step: Fraction = as_written("10 %", "by how much the pacer raises the pace")
     pacer_window: int = Field(default=20, ge=1, description="rounds per window of the pacer")
     staleness: bool = Field(
-        default=True, description="whether clients gain utility while they are not asked"
+        default=True, description="whether clients gain utility while they are not sampled"
     )
 
     source: ClassVar[str] = (
@@ -88,7 +90,9 @@ class OortParticipation(UtilityParticipation):
     knows all losses and mean times, and explores nothing.
     """
 
-    kind: Literal["oort"] = Field(default="oort", description="large losses, fast replies")
+    kind: Literal["oort"] = Field(
+        default="oort", description="clients with large losses and fast replies"
+    )
     reports: ClassVar[tuple[Report, ...]] = ("rms_loss",)
 
 
@@ -100,7 +104,8 @@ class EnergyAwareParticipation(UtilityParticipation):
     """
 
     kind: Literal["energy-aware"] = Field(
-        default="energy-aware", description="large losses, fast replies, full batteries"
+        default="energy-aware",
+        description="clients with large losses, fast replies and full batteries",
     )
     reports: ClassVar[tuple[Report, ...]] = ("rms_loss", "charge")
     source: ClassVar[str] = (
@@ -111,7 +116,7 @@ class EnergyAwareParticipation(UtilityParticipation):
     utility: Fraction = as_written("25 %", "f: the weight of Oort's utility; the rest is energy")
     energy: Literal["charge", "harvest"] = Field(
         default="charge",
-        description="the energy that counts: the charge that is left, or what is harvested",
+        description="the energy that counts: the remaining charge, or the harvested power",
     )
 
     @property

@@ -55,8 +55,8 @@ class Secrecy(Spec):
     kind: str
     threshold: _Part = as_written(
         2 / 3,
-        "share of the clients that have sent keys without which a round is abandoned: as many have"
-        ' to answer in every interaction; a number, "67 %" or "2/3"',
+        "share of the clients with keys that have to reply in every interaction; with fewer, the"
+        ' round is abandoned; a number, "67 %" or "2/3"',
     )
     bits: int = Field(
         default=16, ge=2, le=24, description="b, the bits of one coordinate of a client's vector"
@@ -66,9 +66,9 @@ class Secrecy(Spec):
     )
     silence: Literal["reveal", "mask"] = Field(
         default="reveal",
-        description="what a client sends that the method would let be silent. reveal: nothing, so"
-        " that the server sees it, and removes its masks; mask: a masked zero, which the server"
-        " cannot tell from a vector",
+        description="what a silent client sends. reveal: nothing, so the server sees the silence and"
+        " removes the client's masks; mask: a masked zero, which the server cannot distinguish"
+        " from a vector",
     )
     values: Literal["counted", "exact"] = Field(
         default="counted",

@@ -323,6 +323,14 @@ SOUGHT = (
     "checkpoint",
     "early stopping",
     "GPU",
+    "secure aggregation",
+    "differential privacy",
+    "Byzantine",
+    "malicious client",
+    "battery",
+    "resume",
+    "own data",
+    "CSV",
 )
 """Words of the field that a reader types into the search."""
 

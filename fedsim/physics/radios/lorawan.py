@@ -110,9 +110,7 @@ class EndDevice(Spec):
     )
     poll: Period = as_written(
         "10 min",
-        (
-            "class A: time after the last frame at which it sends an empty frame, so that it can be reached"
-        ),
+        ("class A: time after the last frame at which it sends an empty frame, to be reachable"),
     )
     adr: bool = Field(
         default=False, description="whether the network sets spreading factor and power"

@@ -72,8 +72,8 @@ class RobustRule(Aggregation):
 
     otherwise: Literal["median", "skip", "end"] = Field(
         default="median",
-        description="fallback in a round with fewer vectors than the rule needs. median: the median of"
-        " each coordinate; skip: the round is abandoned, and the model stays; end: the run ends",
+        description="fallback in a round with fewer vectors than the rule needs. median: the median"
+        " of each coordinate; skip: the round is abandoned, and the model stays; end: the run ends",
     )
 
     byzantine: NonNegativeInt | None = Field(

@@ -48,7 +48,7 @@ class Sample(Rounds):
     over: float = Field(
         default=1.0,
         ge=1,
-        description="over-selection: sample `over` x `count` clients, use the first `count` replies",
+        description="over-selection: sample `over` x `count` clients, use the first `count`",
     )
     estimate: Estimate = estimate_by("self-normalised")
 

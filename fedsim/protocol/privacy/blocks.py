@@ -46,9 +46,9 @@ class Privacy(Spec):
     )
     where: Literal["server", "clients", "distributed"] = Field(
         default="server",
-        description="who adds the noise: the server, to its sum of replies, which every client trusts"
-        " it to do; clients, each to its own reply (local privacy); or distributed, each client a"
-        " part, in integers, so that the sum under secure aggregation (secrecy) has all of it",
+        description="who adds the noise: the server, to its sum of replies, which every client"
+        " trusts it to do; clients, each to its own reply (local privacy); or distributed, each"
+        " client a part, in integers, so that the sum under secure aggregation (secrecy) has all of it",
     )
     delta: float = Field(
         default=1e-5, gt=0, lt=1, description="delta; it should be below 1 over the clients"

@@ -66,8 +66,8 @@ class Secrecy(Spec):
     )
     silence: Literal["reveal", "mask"] = Field(
         default="reveal",
-        description="what a silent client sends. reveal: nothing, so the server sees the silence and"
-        " removes the client's masks; mask: a masked zero, which the server cannot distinguish"
+        description="what a silent client sends. reveal: nothing, so the server sees the silence"
+        " and removes the client's masks; mask: a masked zero, which the server cannot distinguish"
         " from a vector",
     )
     values: Literal["counted", "exact"] = Field(

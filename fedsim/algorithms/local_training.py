@@ -187,7 +187,7 @@ class LocalUpdates(LocalSteps[Kept]):
             text = f"{self._optimizer_name} moves all parameters of a module"
             raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
         if self.local and (self.personal or self.computes_after_reply):
-            text = f"clients of {self.kind} have whole models of their own"
+            text = f"clients of {self.kind} have personal models of full size"
             raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
         return self
 

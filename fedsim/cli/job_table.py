@@ -204,9 +204,9 @@ def _rule(job: Job) -> Iterator[tuple[str, str]]:
     operations = rule.operations(asked, job.sent_values)
     if operations is not None:
         text = (
-            f"{rule.kind} of {asked} vectors takes the server {quantity(operations, 'flop')} in a"
+            f"{rule.kind} of {asked} vectors takes {quantity(operations, 'flop')} per round at the"
         )
-        yield "server", f"{text} round; that is not charged, since a server computes in no time"
+        yield "server", f"{text} server; the server's computation is not charged and takes no time"
 
 
 def _facts(job: Job) -> Iterator[str]:

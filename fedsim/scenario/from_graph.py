@@ -60,7 +60,7 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     blocks = dict(_blocks(graph))
     # Empty blocks say nothing, and a graph may replace a star.
     faults = [
-        Fault("", key, f"got {show(below.plain())} beside a graph, which says it; leave one out")
+        Fault("", key, f"got {show(below.plain())} beside a graph, which defines it; leave one out")
         for key in blocks
         if (below := _at(tree, key)) is not None and below.content not in (None, [], {})
         if not (key == "network.topology" and below.content in ("star", "graph"))

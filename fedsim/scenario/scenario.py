@@ -66,7 +66,7 @@ def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Itera
     if policy.asynchronous:
         text = (
             f'got "{silence.kind}", but an asynchronous server has no rounds that could end: it'
-            " would never ask a silent client again; use beacon"
+            " would never sample a silent client again; use beacon"
         )
         yield "silence.kind", text, silence.kind
         return
@@ -95,7 +95,7 @@ def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
             kinds = ALGORITHMS.where(lambda method_class: issubclass(method_class, PeerAlgorithm))
             text = (
                 f"got {neighbours.kind}, but {method.kind} has a server that all clients answer;"
-                f" leave peers out, or take a method of peers ({', '.join(kinds)})"
+                f" leave peers out, or take a decentralised method ({', '.join(kinds)})"
             )
             yield "network.peers", text, neighbours.kind
         elif scenario.network.mixing is not None:
@@ -104,7 +104,7 @@ def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
         return
     if neighbours is None:
         text = (
-            f"missing: {method.kind} is a method of peers, which send to their neighbours;"
+            f"missing: {method.kind} is a decentralised method, which send to their neighbours;"
             " give these, such as network: {peers: {kind: ring}}"
         )
         yield "network.peers", text, None
@@ -119,7 +119,7 @@ def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
             kind = group.availability.kind
-            text = f"got {kind}, but a node that goes is gone for good among peers; use always"
+            text = f"got {kind}, but a node that leaves is gone for good among peers; use always"
             yield f"fleet.{number}.availability.kind", text, kind
 
 
@@ -189,7 +189,7 @@ def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
             yield "silence.after", message, scenario.silence.closes_after
     yield from _check_late(scenario)
     if not policy.asks_all:
-        text = f"got {policy.kind}, but no server asks the nodes of {kind}; use full"
+        text = f"got {policy.kind}, but no server samples the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
         return
     if policy.noticed != "at-once":

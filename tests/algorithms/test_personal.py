@@ -243,7 +243,7 @@ def test_ditto_s_global_model_is_that_of_fedavg(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
-        ({"kind": "ditto", "local": ["0"]}, "clients of ditto have whole models of their own"),
+        ({"kind": "ditto", "local": ["0"]}, "clients of ditto have personal models of full size"),
         ({"kind": "fedavg", "local": ["0"]}, "got 0, which leaves nothing to send"),
         ({"kind": "fedavg", "local": ["head.*"]}, "'head.*', which is the name of no part"),
         ({"kind": "fedavg", "local_first": 2}, "local_first is for what stays with clients"),

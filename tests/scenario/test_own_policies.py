@@ -172,7 +172,7 @@ PEERS: dict[str, Any] = {
         (MODELS | EF, "wire.up.error_feedback", "use error_feedback: ef21 or algorithm.differ"),
         (MODELS | taking_part("asynchronous"), "participation.kind", "differently: true"),
         (PEERS | fleet(availability={"kind": "nights"}), "fleet.0.availability.kind", "nights"),
-        (PEERS | taking_part("pairs"), "participation.kind", "no server asks the nodes"),
+        (PEERS | taking_part("pairs"), "participation.kind", "no server samples the nodes"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_found(blocks: dict[str, Any], key: str, said: str) -> None:

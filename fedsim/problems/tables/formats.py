@@ -334,7 +334,7 @@ def check_names(frame: "pd.DataFrame", where: str, key: str = "data.path") -> No
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         text = f"{where} has several columns called {', '.join(map(repr, twice))[:_REASON]}"
-        raise DataError(key, f"{text}; each needs a name of its own")
+        raise DataError(key, f"{text}; each needs a different name")
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -48,7 +48,8 @@ class Privacy(Spec):
         default="server",
         description="who adds the noise: the server, to its sum of replies, which every client"
         " trusts it to do; clients, each to its own reply (local privacy); or distributed, each"
-        " client a part, in integers, so that the sum under secure aggregation (secrecy) has all of it",
+        " client a part, in integers, so that the sum under secure aggregation (secrecy) has all"
+        " of the noise",
     )
     delta: float = Field(
         default=1e-5, gt=0, lt=1, description="delta; it should be below 1 over the clients"

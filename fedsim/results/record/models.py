@@ -272,7 +272,7 @@ def read_own_model(folder: Path, number: int, client: int) -> Array:
     """
     table = read_table(folder, MODELS, None, [("round", "==", number)])
     if CLIENTS.name not in table.column_names:
-        text = f"{folder}: the clients' own models were not stored"
+        text = f"{folder}: the clients' personal models were not stored"
         raise ValueError(f"{text}; models: {{clients: true}} stores them, if the method has any")
     shape = _shape(table, folder / f"{MODELS}.parquet")
     models = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
@@ -360,10 +360,9 @@ def model_of(
     round_number = _last_round(folder, stored) if number is None else number
     if round_number not in stored:
         if not stored:
-            raise ValueError(f"{folder}: no model is kept")
-        text = (
-            f"{folder}: no model is kept of round {round_number}, only of {_list_numbers(stored)}"
-        )
+            raise ValueError(f"{folder}: no model is stored")
+        rounds = _list_numbers(stored)
+        text = f"{folder}: no model is stored for round {round_number}, only for {rounds}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return (
         read_model(folder, round_number)
@@ -383,12 +382,12 @@ def nodes_of(
     folder = folder_of(folders, variant or first, seed)
     table = read_table(folder, MODELS)
     if CLIENTS.name not in table.column_names:
-        text = f"{folder}: the models of its nodes are not kept"
+        text = f"{folder}: the models of its nodes are not stored"
         raise ValueError(f"{text}; models: {{every: n, clients: true}} keeps them every n-th round")
     stored = table["round"].to_pylist()
     round_number = max(stored, default=0) if number is None else number
     if round_number not in stored:
-        text = f"{folder}: no models of nodes are kept of round {round_number}, only of"
+        text = f"{folder}: no models of nodes are stored for round {round_number}, only of"
         raise ValueError(f"{text} {_list_numbers(stored)}")
     shape = _shape(table, folder / f"{MODELS}.parquet")
     flat = np.array(table[CLIENTS.name][stored.index(round_number)].values, dtype=np.float64)

@@ -133,7 +133,7 @@ def _bias(drawn: _Drawn, policy: Sample) -> str:
         least, most = (f"{chance:.3g}" for chance in (p.min(), p.max()))
         reason = (
             f"the weights of clients differ ({least} to {most}), and the expectation of a weighted"
-            f" mean over {policy.asked} of {len(p)} clients is not that over all"
+            f" mean over {policy.asked} of {len(p)} clients is not the mean over all"
         )
     else:
         reason = ""

@@ -106,7 +106,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         if not names:
             raise DataError("path", f"{path} is empty; expected the columns of an edge")
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            text = f"{path} has several columns called {twice[0]!r}; each needs a name of its own"
+            text = f"{path} has several columns called {twice[0]!r}; each needs a different name"
             raise DataError("path", text)
         for row in reader:
             yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}

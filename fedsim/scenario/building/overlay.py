@@ -249,7 +249,7 @@ def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
         raise DataError("kind", text)
     in_range = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
     if in_range.directed:
-        text = "got directed edges, but nodes in range hear each other"
+        text = "got directed edges, but nodes in range receive each other"
         raise DataError("kind", f"{text}; give undirected ones")
     return in_range
 
@@ -263,7 +263,7 @@ def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Fin
         elif any(law.signal is not None for law in both):
             why = "follows a trace"
         elif not all(law.continuous for law in both):
-            why = "has to keep silent after a message"
+            why = "may not send for a while after a message"
         else:
             continue
         text = f"the radio of {group.name} {why}, but under network.medium a radio has to send to"

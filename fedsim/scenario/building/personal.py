@@ -95,7 +95,7 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
         )
     if not _averages_statistics(loss) and (algorithm.personal or algorithm.computes_after_reply):
         return (
-            f"got local, but clients of {algorithm.kind} have whole models of their own; take"
+            f"got local, but clients of {algorithm.kind} have personal models of full size; take"
             " averaged, which leaves each its own statistics"
         )
     if getattr(algorithm, "alpha_rate", None) is not None:

@@ -236,7 +236,7 @@ def test_where_nobody_evaluates_no_model_is_asked_for() -> None:
     result = run(unsent, models={"every": 1})
     assert result.models["round"].tolist() == [1, 2]  # sent as rounds 2 and 3 began
     assert result.summary["rounds"].item() == ROUNDS
-    with pytest.raises(ValueError, match="no model is kept of round 3"):
+    with pytest.raises(ValueError, match="no model is stored for round 3"):
         result.model()
 
 

@@ -96,7 +96,7 @@ def test_a_run_that_ends_at_its_start_has_the_same_tables_and_no_model(tmp_path:
     """The original has not kept its start, and nothing is trained again."""
     found = unlike(small(), ["stop.gap=40"], tmp_path)
     assert {name.rpartition("/")[2] for name in found} == {"manifest.json", "models.parquet"}
-    with pytest.raises(ValueError, match="no model is kept"):
+    with pytest.raises(ValueError, match="no model is stored"):
         fedsim.open(tmp_path / "priced").model()
 
 

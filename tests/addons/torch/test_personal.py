@@ -224,7 +224,12 @@ def refusals() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     """Yield what of statistics is refused, and what is said."""
     yield "BatchNorm1d", "refused", {}, "loss.statistics: local or averaged"
     yield "BatchNorm1d", "averaged", {"kind": "fedadam"}, "extrapolates from the clients' models"
-    yield "BatchNorm1d", "local", {"kind": "ditto"}, "have whole models of their own; take averaged"
+    yield (
+        "BatchNorm1d",
+        "local",
+        {"kind": "ditto"},
+        "have personal models of full size; take averaged",
+    )
     yield "BatchNorm1d", "averaged", {"kind": "apfl", "alpha_rate": 1.0}, "leave out alpha_rate"
     yield "LayerNorm", "refused", {"local": [STATISTICS]}, "is the name of no part of the model"
     given = {

@@ -64,7 +64,7 @@ FIELDS = {
             *("PFedMe.local", "PFedMe.local_first"),
             *("StreamingDiLoCo.local", "StreamingDiLoCo.local_first"),
         ),
-        "refused: its clients have whole models of their own",
+        "refused: its clients have personal models of full size",
     ),
     "APFL.clip_norm": "refused: apfl takes plain steps",
     "APFL.optimizer_state": "refused: it takes no optimizer that has one",

@@ -291,7 +291,7 @@ def test_without_a_decision_or_a_log_there_is_no_line(
     assert explain(pool.folders, rounds, same, asked(same, labels)) is None
     monkeypatch.setattr(module, "MOST_ROWS", 100)
     assert explain(pool.folders, rounds, costs, found) is None
-    with pytest.raises(DataError, match="causes are found of up to 100"):
+    with pytest.raises(DataError, match="causes are computed for up to 100"):
         causes(pool.folders, rounds, costs, ("plain", "far"), "joules")
     with pytest.raises(DataError, match="expected one of t, joules, bits"):
         causes(pool.folders, rounds, costs, ("plain", "far"), "round")

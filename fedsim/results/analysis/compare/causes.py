@@ -295,7 +295,7 @@ def _check(folders: Mapping[tuple[str, int], Path], runs: list[tuple[str, int]],
             raise DataError("causes", f"there is no log of {run[0]}, seed {run[1]}")
         count += int(read_manifest(folders[run])[EVENTS]["rows"])
     if count > MOST_ROWS:
-        text = f"the logs have {count:,} rows; causes are found of up to {MOST_ROWS:,}"
+        text = f"the logs have {count:,} rows; causes are computed for up to {MOST_ROWS:,}"
         raise DataError("causes", text)
     # One scenario per variant: its seeds share it.
     for path in {folders[run].parent: folders[run] for run in runs}.values():

@@ -146,7 +146,7 @@ def test_what_is_not_there_is_named() -> None:
         (("x", 1, None), "'x'; expected one of base, tenth"),
         (("base", None, None), "seeds 1, 2; give one"),
         (("base", 3, None), "seed 3; base was run under 1, 2"),
-        (("tenth", 1, 7), "no model is stored for round 7, only of 10, 20, 25"),
+        (("tenth", 1, 7), "no model is stored for round 7, only for 10, 20, 25"),
     ):
         with pytest.raises(ValueError, match=told):
             result.model(*asked)
@@ -270,7 +270,7 @@ def test_a_run_that_is_priced_again_has_the_models_that_are_known(
     assert fewer.models["round"].tolist() == [10, 20]
     between = fedsim.reprice(tenth.folder, ["stop.rounds=17"], tmp_path / "between")
     assert between.models["round"].tolist() == [10]
-    with pytest.raises(ValueError, match="no model is stored for round 17, only of 10"):
+    with pytest.raises(ValueError, match="no model is stored for round 17, only for 10"):
         between.model()
     none = fedsim.reprice(tenth.folder, ["stop.rounds=3"], tmp_path / "none")
     assert len(none.models) == 0

@@ -237,4 +237,4 @@ def test_check_says_what_a_rule_costs_the_server() -> None:
         app, ["check", "false-clients", "--details", "--set", "variants={}", "--set", KRUM]
     )
     assert "krum of 20 vectors takes" in seen.output
-    assert "that is not charged" in seen.output
+    assert "is not charged" in seen.output

@@ -387,7 +387,7 @@ def nodes_of(
     stored = table["round"].to_pylist()
     round_number = max(stored, default=0) if number is None else number
     if round_number not in stored:
-        text = f"{folder}: no models of nodes are stored for round {round_number}, only of"
+        text = f"{folder}: no models of nodes are stored for round {round_number}, only for"
         raise ValueError(f"{text} {_list_numbers(stored)}")
     shape = _shape(table, folder / f"{MODELS}.parquet")
     flat = np.array(table[CLIENTS.name][stored.index(round_number)].values, dtype=np.float64)

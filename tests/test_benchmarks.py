@@ -363,3 +363,17 @@ def test_a_kind_of_work_runs_with_either_evaluator(
         if name.startswith("softmax"):
             found = bench.costs(scenario, 2, 1)
             assert found.keys() == set(bench.EVALUATORS)
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.needs("secrecy")
+def test_private_rounds_are_compared_with_open_ones() -> None:
+    """Ratios are to the first row of each table, and each private row has spent something."""
+    benchmark = module("privacy")
+    table = benchmark.compared(clients=8, rounds=3).set_index("privacy")
+    assert [*table.index] == [*benchmark.WAYS, *benchmark.SECRET]
+    assert (table["s_a_round"] > 0).all()
+    open_rows = ["none", "secagg alone"]
+    assert table.loc[open_rows, "ratio"].tolist() == [1.0, 1.0]
+    assert (table.loc[open_rows, "epsilon"] == 0).all()
+    assert (table.drop(open_rows)["epsilon"] > 0).all()

@@ -35,6 +35,7 @@ TESTED = {
     "benchmarks/live": "test_benchmarks",
     "benchmarks/memory": "test_benchmarks",
     "benchmarks/peers_graph": "test_benchmarks",
+    "benchmarks/privacy": "test_benchmarks",
     "benchmarks/regression": "test_benchmarks",
     "benchmarks/scale": "test_benchmarks",
     "benchmarks/scale_figure": "test_benchmarks",

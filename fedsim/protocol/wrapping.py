@@ -6,7 +6,7 @@ its own before and after those of the method, and works in every world.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from fedsim.core.ports import Array, Client, Message, Server, Silence
 
@@ -39,6 +39,9 @@ class Wrapper:
     Args:
         method: the method that it runs.
     """
+
+    in_arrays: ClassVar[bool] = False
+    """Whether all that it awaits are messages and work, as its method does; see `Algorithm`."""
 
     def __init__(self, method: Wrapped) -> None:
         self.method = method

@@ -16,6 +16,8 @@ from fedsim.core.streams import stream
 from fedsim.protocol.estimates import inclusion_probabilities
 from fedsim.protocol.privacy.accounting import Bound, planned_epsilon
 from fedsim.results.record.parts import read_table
+from fedsim.scenario.building import Builder
+from fedsim.sim.arrays.fits import why_events
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 from tests.methods import ARRIVALS, CONSTRAINED, LOGISTIC, METHODS, PENALISED
 from tests.runs import small
@@ -72,6 +74,78 @@ def test_dp_fedavg_is_the_loop(tmp_path: Path) -> None:
         w = w + step + deviation * rng.standard_normal(problem.dimension)
         models.append(w)
     check_near(seen.run.models, models)
+
+
+def test_dp_ftrl_is_follow_the_regularised_leader(tmp_path: Path) -> None:
+    """x_t = x_0 + S_t + noise of the nodes of t, a new tree after four rounds; S_t sums updates."""
+    problem, rng = local(tmp_path), stream(1, "privacy")
+    privacy = {"clip": 0.2, "noise": 0.8, "tree": 4}
+    seen = told(
+        problem, FEDAVG, tmp_path, privacy=privacy, participation={"kind": "uniform", "count": 3}
+    )
+    weights, expected, models = problem.weights, 3 / len(SIZES), []
+    start = total = w = np.zeros(problem.dimension)
+    deviation, nodes = 0.8 * 0.2 * weights.max() / expected, dict[tuple[int, int], Array]()
+    for number, cohort in enumerate(seen.cohorts):
+        if number % 4 == 0:
+            start, total, first = w, np.zeros(problem.dimension), number
+        total = total + sum(
+            weights[m] / expected * clip(update(problem, m, w), 0.2) for m in cohort
+        )
+        # The nodes that cover the rounds of this tree so far, from the largest to the smallest.
+        covered, term = [], 0
+        for size in (4, 2, 1):
+            if (number - first + 1) & size:
+                covered.append((first + term, size))
+                term += size
+        nodes |= {one: rng.standard_normal(w.size) for one in covered if one not in nodes}
+        w = start + total + deviation * sum(nodes[one] for one in covered)
+        models.append(w)
+    check_near(seen.run.models, models)
+    replies = np.zeros((len(seen.cohorts), len(SIZES)))
+    for number, cohort in enumerate(seen.cohorts):
+        replies[number, cohort] = weights[cohort] / weights.max() / 0.8
+    squares = sum(replies[first : first + size].sum(axis=0) ** 2 for first, size in nodes)
+    bound = Bound(sample=3, clients=5, tree=4)
+    spent = max(planned_epsilon(1, float(each), bound, 1e-5) for each in np.asarray(squares))
+    assert seen.rounds[-1]["epsilon"] == pytest.approx(spent)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"clip": 0.5, "noise": 1.0},
+        {"clip": 0.5, "noise": 1.0, "tree": 3},
+        {"clip": 0.5, "noise": 1.0, "where": "clients"},
+        {"clip": {"kind": "adaptive", "start": 0.5, "count_noise": 2.0}, "noise": 1.0},
+    ],
+    ids=["server", "tree", "clients", "adaptive"],
+)
+@pytest.mark.parametrize("participation", ["full", "poisson"])
+def test_private_rounds_in_arrays_are_those_of_events(
+    privacy: dict[str, Any], participation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every table to the byte; a loss that arrays do not expect would run the rounds again."""
+    count = {"count": 3} if participation == "poisson" else {}
+    blocks = {
+        "algorithm": {"kind": "fedavg", "step_size": 0.001, "local_steps": 2},
+        "participation": {"kind": participation, **count},
+        "privacy": privacy,
+        "stop": {"rounds": 7},
+    }
+    for way in ("arrays", "events"):
+        monkeypatch.setenv("FEDSIM_ROUNDS", way)
+        plan = fedsim.load(small(**blocks))
+        assert (why_events(Builder(plan).build(plan.variants[0], 1).setup) == "") is (
+            way == "arrays"
+        )
+        run(tmp_path / way, **blocks)
+    for table in ("events", "rounds", "clients", "models"):
+        one, other = (
+            next((tmp_path / way).glob(f"*/seed-1/{table}.parquet")).read_bytes()
+            for way in ("arrays", "events")
+        )
+        assert one == other, table
 
 
 def test_clients_add_their_own_noise(tmp_path: Path) -> None:
@@ -211,6 +285,12 @@ REFUSED = [
         "no server noises the count",
     ),
     ({"privacy": {"clip": {"kind": "adaptive"}, "noise": 4}}, "give more, or less noise"),
+    ({"privacy": {"clip": 1, "noise": 1, "law": "discrete-gaussian"}}, "only where: distributed"),
+    ({"privacy": {"clip": 1, "noise": 1, "where": "clients", "tree": 8}}, "keeps a tree of noise"),
+    (
+        {"privacy": {"clip": {"kind": "adaptive"}, "noise": 1, "tree": 8}},
+        "its bits are in no tree",
+    ),
     ({"privacy": None, "stop": {"epsilon": 3}}, "nothing counts epsilon"),
 ]
 
@@ -320,6 +400,22 @@ def test_check_says_which_bound_holds() -> None:
     assert "amplified by a uniform sample of 40 of 100" in text
     assert "one client is replaced by another" in text
     assert "zeros" in notes()[0]
+
+
+@pytest.mark.parametrize(
+    "participation", [{}, POISSON, {"kind": "oort", "count": 40, "deadline": "10 s"}]
+)
+def test_check_says_what_a_tree_costs(participation: dict[str, Any]) -> None:
+    """50 rounds are three trees of 16 and one of 2: 3 * 5 + 2 nodes for one reply in each."""
+    text = notes(
+        privacy={"clip": 1, "noise": 4, "tree": 16},
+        participation=participation or {"kind": "full"},
+    )[0]
+    bound = Bound(sample=40, clients=100, tree=16)
+    assert text.startswith(f"epsilon {planned_epsilon(17, 4**-2, bound, 1e-5):.4g} after 50 rounds")
+    always = 3 * (8 + 4 * 4 + 2 * 16 + 64 + 256) + 1 + 4
+    assert f"each tree, {planned_epsilon(always, 4**-2, bound, 1e-5):.4g} if it replies" in text
+    assert "a tree of 16 sums, without sampling (DP-FTRL); neighbours: a client's replies" in text
 
 
 @pytest.mark.parametrize("reason", NOT_AMPLIFIED)

@@ -24,11 +24,11 @@ from fedsim.protocol.privacy.accounting import (
     renyi_orders,
 )
 from fedsim.protocol.privacy.clipping import clipped, next_clip
-from fedsim.protocol.privacy.noise import gaussian, skellam
+from fedsim.protocol.privacy.noise import Tree, discrete_gaussian, gaussian, skellam, tau
 from fedsim.protocol.privacy.wrapper import PrivateMethod, Terms
 from tests.protocol.vectors_of_opacus import DELTA, ORDERS
 
-ALL = Bound(sample=10, clients=10)
+ALL, ONE = Bound(sample=10, clients=10), np.ones(1)
 
 
 def poisson(sample: float, clients: int) -> Bound:
@@ -210,6 +210,150 @@ def test_skellam_noise_costs_at_most_what_its_terms_state(deviation: float, shif
         assert exact <= order / 2 * ratio**2 * (1 + 3.5 / deviation**2)
 
 
+# Trees of noise (DP-FTRL).
+
+
+@pytest.mark.parametrize("most", [7, 8, 100])
+def test_a_running_sum_has_the_noise_of_one_node_per_binary_digit(most: int) -> None:
+    """Its variance after t terms is the number of digits 1 of t; new trees add to older ones."""
+    terms = Terms(
+        Privacy(clip=1, noise=1, tree=most), Bound(sample=1, clients=1, tree=most), ONE, 1
+    )
+    method, draws = PrivateMethod(cast("Any", None), terms), 20_000
+    noise, variance = np.zeros(draws), 0
+    for term in range(16):
+        noise = noise + method.server_noise("field", (draws,), 0.5)
+        whole, count = divmod(term + 1, most)
+        variance = whole * most.bit_count() + count.bit_count()
+        assert noise.var() == pytest.approx(0.25 * variance, rel=5 * sqrt(2 / draws))
+        assert stats.kstest(noise / sqrt(0.25 * variance), "norm").pvalue > 1e-4
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.parametrize("most", [2, 7, 8, 60])
+def test_a_client_pays_for_the_nodes_that_it_is_in(most: int) -> None:
+    """Of a tree over all terms, a node is used if it is a left child; then all its leaves pay."""
+    rng, terms, clients = np.random.default_rng(most), 60, 5
+    sent = rng.random((terms, clients)) * (rng.random((terms, clients)) < 0.4)
+    account, tree = Account(Bound(sample=2, clients=clients, tree=most), 1e-5), Tree(most)
+    for row in sent:
+        account.charge(np.flatnonzero(row), row[row > 0], 1.0, tree=tree)
+        account.close()
+    squares = np.zeros(clients)
+    for begun in range(0, terms, most):
+        block = sent[begun : begun + most]
+        for size in (2**level for level in range(7)):
+            nodes = range(0, len(block) - size + 1, 2 * size)
+            squares += sum(block[first : first + size].sum(axis=0) ** 2 for first in nodes)
+    expected = [planned_epsilon(1, each, ALL, 1e-5) for each in squares]
+    assert account.epsilons.tolist() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.parametrize("most", [1, 5, 16, 63, 64])
+def test_a_reply_in_each_tree_costs_what_dp_accounting_says(most: int) -> None:
+    """Its event is of one tree, in which a record is at most once; restarts are composed."""
+    import dp_accounting as dp
+
+    noise, rounds = 2.0, 64
+    account, tree = Account(Bound(sample=1, clients=2, tree=most), 1e-5), Tree(most)
+    for number in range(rounds):
+        first = np.arange(1 if number % most == 0 else 0)  # the worst place in a tree
+        account.charge(first, np.full(len(first), 1 / noise), 1 / noise, tree=tree)
+        account.close()
+    trees = [min(most, rounds - begun) for begun in range(0, rounds, most)]
+    events = [dp.SingleEpochTreeAggregationDpEvent(noise, count) for count in trees]
+    theirs = dp.rdp.RdpAccountant(renyi_orders(), dp.NeighboringRelation.REPLACE_SPECIAL)
+    theirs.compose(dp.ComposedDpEvent(events))
+    assert account.epsilon == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-12)
+    assert account.epsilons[1] == 0
+    once = Tree.squares(rounds, most, every=False)
+    assert planned_epsilon(once, noise**-2, ALL, 1e-5) == pytest.approx(account.epsilon)
+
+
+@pytest.mark.needs("privacy")
+def test_a_tree_costs_less_than_draws_for_the_same_noise() -> None:
+    """256 rounds: the running sum of independent noise has the deviation 16 z, of a tree at most
+    sqrt(8) z; a client that replies once pays 9 times, one that always replies much more."""
+    assert Tree.squares(256, 256, every=False) == 9
+    assert Tree.squares(3, 4, every=True) == 1 + 4 + 1
+    always = Tree.squares(256, 256, every=True)
+    assert always == sum(
+        count * size**2 for count, size in ((128, 1), (64, 2), (32, 4), (16, 8))
+    ) + sum(count * size**2 for count, size in ((8, 16), (4, 32), (2, 64), (1, 128), (1, 256)))
+
+
+# The discrete Gaussian.
+
+
+@pytest.mark.parametrize("deviation", [0.3, 1.0, 2.7, 40.0])
+def test_discrete_gaussian_noise_has_its_law(deviation: float) -> None:
+    drawn = discrete_gaussian(np.random.default_rng(2), (100, 1000), deviation).ravel()
+    assert drawn.dtype == np.int64
+    law = law_of(deviation)
+    values = np.arange(len(law)) - len(law) // 2
+    variance = float(values**2 @ law)
+    assert variance <= deviation**2 * (1 + 1e-12)  # corollary 9 of Canonne, Kamath, Steinke 2020
+    assert drawn.mean() == pytest.approx(0, abs=4 * sqrt(variance / 1e5))
+    kurtosis = float(values**4 @ law) / variance**2
+    assert drawn.var() == pytest.approx(variance, rel=4 * sqrt(kurtosis / 1e5))
+    counts = np.bincount(drawn + len(law) // 2, minlength=len(law))
+    common = law > 1e-4  # at least ten are expected of each
+    seen = np.array([*counts[common], counts[~common].sum()])
+    expected = np.array([*law[common], law[~common].sum()]) * 1e5
+    assert stats.chisquare(seen[expected > 0], expected[expected > 0]).pvalue > 0.001
+
+
+def test_no_discrete_gaussian_noise_is_zero() -> None:
+    assert not discrete_gaussian(np.random.default_rng(1), (3, 2), 0.0).any()
+
+
+def law_of(deviation: float, reach: int = 0) -> Array:
+    """Return the probabilities of a discrete Gaussian, of -reach to reach."""
+    reach = reach or max(8, int(12 * deviation))
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * deviation**2))
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.parametrize("deviation", [0.5, 0.7, 1.0])
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_sum_of_discrete_gaussians_is_near_one_by_tau(deviation: float, count: int) -> None:
+    """Log ratios of the summed law to the discrete Gaussian of the whole variance."""
+    one = law_of(deviation, 40)
+    law = one
+    for _ in range(count - 1):
+        law = np.convolve(law, one)
+    reach = len(law) // 2
+    whole = law_of(deviation * sqrt(count), reach)
+    near = np.abs(np.arange(-reach, reach + 1)) < 5 * deviation * sqrt(count)
+    farthest = float(np.abs(np.log(law[near] / whole[near])).max())
+    assert farthest <= tau(count, deviation)
+    assert tau(count, 100.0) == 0
+
+
+@pytest.mark.parametrize(("deviation", "count"), [(0.5, 4), (0.8, 3), (2.0, 10)])
+@pytest.mark.parametrize("shift", [1, 2])
+def test_parts_of_a_discrete_gaussian_cost_at_most_what_their_terms_state(
+    deviation: float, count: int, shift: int
+) -> None:
+    """The Renyi divergence of the shifted sum, added up over its law; one coordinate, C = shift."""
+    noise = deviation * sqrt(count) / shift
+    spec = Privacy(clip=1.0, noise=noise, where="distributed", law="discrete-gaussian")
+    bound = Bound(sample=count, clients=count)
+    # Rounding adds up to sqrt(d) = 1 to the clip of `shift` integers.
+    terms = Terms(spec, bound, np.ones(count), count, integers=shift, coordinates=1)
+    one = law_of(deviation, 60)
+    law = one
+    for _ in range(count - 1):
+        law = np.convolve(law, one)
+    moved = shift + 1
+    here, there = law[moved:], law[:-moved]
+    known = (here > 1e-250) & (there > 1e-250)
+    for order in (2.0, 4.0, 16.0):
+        parts = order * np.log(here[known]) + (1 - order) * np.log(there[known])
+        assert float(logsumexp(parts)) / (order - 1) <= order / 2 * terms.squares * (1 + 1e-9)
+
+
 class Recording:
     """A client that keeps the noise that it is to add to its integers."""
 
@@ -223,9 +367,10 @@ class Recording:
         return vector
 
 
-def test_parts_of_the_noise_add_up_to_it() -> None:
-    """Twenty clients add Skellam integers, whose sum has the deviation z C of units."""
-    spec = Privacy(clip=0.5, noise=1.5, where="distributed")
+@pytest.mark.parametrize("law", ["skellam", "discrete-gaussian"])
+def test_parts_of_the_noise_add_up_to_it(law: Any) -> None:
+    """Twenty clients add integers, whose sum has the deviation z C of units."""
+    spec = Privacy(clip=0.5, noise=1.5, where="distributed", law=law)
     bound, scale = Bound(sample=20, clients=20), 1000.0
     terms = Terms(spec, bound, np.ones(20), 20.0, integers=scale, coordinates=9)
     method = PrivateMethod(cast("Any", None), terms)
@@ -239,5 +384,7 @@ def test_parts_of_the_noise_add_up_to_it() -> None:
     # With half of the clients there is half of the variance; rounding adds up to sqrt(d) integers.
     assert terms.squares_of(10) == pytest.approx(2 * terms.squares, rel=1e-4)
     assert terms.squares == pytest.approx((1 + 3 / 500) ** 2 / 1.5**2, rel=1e-5)
+    gaussian_one = law == "discrete-gaussian"  # of that many integers, tau is zero
+    assert (terms.squares == (1 + 3 / 500) ** 2 / 1.5**2) is gaussian_one
     own = 1.5 / sqrt(20)
     assert 2.0 ** (method.headroom - 1) < 1 + 10 * own <= 2.0**method.headroom

@@ -5,6 +5,10 @@ standard deviation of the noise. Its Renyi divergence of order a is a r^2/2, and
 releases add up (Mironov, "Renyi Differential Privacy", CSF 2017). Their sum becomes epsilon by
 proposition 12 of Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy",
 NeurIPS 2020, which is what dp-accounting does.
+
+With a tree of noise the releases are its nodes, and r is what all replies of a client change in
+one of them. A client that replies once in a tree of n sums is in at most ceil(log2(n + 1)) of those
+that are used: Kairouz et al., ICML 2021, and `SingleEpochTreeAggregationDpEvent` there.
 """
 
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ from numpy.typing import NDArray
 from fedsim.core.errors import DataError
 from fedsim.core.extras import missing
 from fedsim.core.ports import Array
+from fedsim.protocol.privacy.noise import Tree
 
 CONVERSION = "Renyi divergences, converted as by Canonne, Kamath, Steinke 2020"
 """The conversion to epsilon, for people."""
@@ -37,6 +42,7 @@ class Bound:
         replaces: whether neighbours differ in the value of a reply. A sum then changes by up to
             twice a client's largest contribution, otherwise by that contribution.
         why: why sampling amplifies nothing; empty if it does, or if nothing is sampled.
+        tree: the number of sums that share a tree of noise; 0 for none.
     """
 
     sampling: Literal["poisson", "fixed", "none"] = "none"
@@ -45,6 +51,7 @@ class Bound:
     everyone: bool = False
     replaces: bool = False
     why: str = ""
+    tree: int = 0
 
     @property
     def relation(self) -> str:
@@ -66,6 +73,8 @@ class Bound:
         if self.sampling == "fixed":
             count = f"{self.sample:g} of {self.clients}"
             return f"amplified by a uniform sample of {count} without replacement"
+        if self.tree:
+            return f"by the nodes of a tree of {self.tree} sums, without sampling (DP-FTRL)"
         return f"without amplification by sampling{f': {self.why}' if self.why else ''}"
 
 
@@ -155,7 +164,12 @@ class Account:
         self._reached_all = True
 
     def charge(
-        self, senders: NDArray[np.integer], ratios: Array, most: float, budget: float = inf
+        self,
+        senders: NDArray[np.integer],
+        ratios: Array,
+        most: float,
+        budget: float = inf,
+        tree: Tree | None = None,
     ) -> bool:
         """Charge one release; return whether it keeps within a budget, or is not charged.
 
@@ -164,14 +178,20 @@ class Account:
             ratios: r of each reply, shape (n,).
             most: the largest r that a single reply of any client could have.
             budget: the largest epsilon.
+            tree: the sums of r of each client at the nodes of a tree, to which this release adds
+                one. A client pays for what all of its replies change in a node together.
         """
         if self._amplified:
-            squares = np.full(1, most**2)
+            sums = np.full(1, most)
         elif self._bound.everyone:
             repeated = np.bincount(senders).max(initial=1)
-            squares = np.full(self._bound.clients, (repeated * most) ** 2)
+            sums = np.full(self._bound.clients, repeated * most)
         else:
-            squares = np.bincount(senders, ratios, self._bound.clients) ** 2
+            sums = np.bincount(senders, ratios, self._bound.clients)
+        if tree is not None:
+            sums = sums + tree.begin()
+            tree.end(sums)
+        squares = sums**2
         after = self._spent + squares
         if budget < inf and self._epsilon(after) > budget:
             return False
@@ -210,8 +230,8 @@ class Account:
 
     @property
     def next_epsilon(self) -> float:
-        """Epsilon after one more round like the last one; 0 if it may charge other clients."""
-        return self.after(self._round) if self._reached_all else 0.0
+        """Epsilon after one more round like the last one; 0 if it may be charged in another way."""
+        return self.after(self._round) if self._reached_all and not self._bound.tree else 0.0
 
     @property
     def epsilons(self) -> Array:

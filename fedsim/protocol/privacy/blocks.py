@@ -51,9 +51,34 @@ class Privacy(Spec):
         " client a part, in integers, so that the sum under secure aggregation (secrecy) has all"
         " of the noise",
     )
+    law: Literal["skellam", "discrete-gaussian"] = Field(
+        default="skellam",
+        description="the law of the clients' parts with where: distributed. A sum of skellam"
+        " integers is one again; that of discrete-gaussian ones nearly so, which epsilon has",
+    )
+    tree: int | None = Field(
+        default=None,
+        ge=2,
+        description="DP-FTRL: the number of sums that share a binary tree of noise, after which a"
+        " new one begins. The model has the noise of few nodes in place of one draw per round;"
+        " null: each sum has noise of its own",
+    )
     delta: float = Field(
         default=1e-5, gt=0, lt=1, description="delta; it should be below 1 over the clients"
     )
+
+    @model_validator(mode="after")
+    def _fitting_noise(self) -> Self:
+        if self.law != "skellam" and self.where != "distributed":
+            text = f"got {self.law}, but only where: distributed draws integers; leave it out"
+            raise failure(("law", text, self.law))
+        if self.tree is not None and self.where != "server":
+            text = f"got {self.tree}, but with where: {self.where} no server keeps a tree of noise"
+            raise failure(("tree", f"{text}; leave it out, or use where: server", self.tree))
+        if self.tree is not None and isinstance(self.clip, AdaptiveClip):
+            text = "got adaptive, but its bits are in no tree of noise; give a number, or no tree"
+            raise failure(("clip", text, self.clip.kind))
+        return self
 
     @model_validator(mode="after")
     def _counted_noise(self) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from math import ceil, inf, log2
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fedsim.core.streams import Streams
 from fedsim.protocol.privacy.accounting import Account, Bound
 from fedsim.protocol.privacy.blocks import AdaptiveClip, Privacy
 from fedsim.protocol.privacy.clipping import clipped, next_clip
-from fedsim.protocol.privacy.noise import gaussian, skellam
+from fedsim.protocol.privacy.noise import Tree, discrete_gaussian, gaussian, skellam, tau
 from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.wrapping import View, Wrapped, Wrapper
 from fedsim.wire import Octets, senders
@@ -87,7 +87,9 @@ class Terms:
         a vector of d coordinates by less than sqrt(d) integers. Skellam noise of a standard
         deviation of s integers has, at each order a, at most the divergence of Gaussian noise for
         r^2 (1 + 7/(2 s^2)): by corollary 4.1 of Agarwal, Kairouz, Liu 2021, where an L1 sensitivity
-        of integers is at most the square of that in L2, and 2 a + 5 at most 7 a.
+        of integers is at most the square of that in L2, and 2 a + 5 at most 7 a. With parts of a
+        discrete Gaussian, the square is the smaller of r^2 + 2 tau d and (r + tau sqrt(d))^2: by
+        proposition 14 of Kairouz, Liu, Steinke 2021 (see `tau`), with the divergence a r^2/2.
         """
         noise = self.spec.noise
         if not noise:
@@ -97,7 +99,11 @@ class Terms:
         clip = self.spec.first_clip * self.integers
         noise *= (replies / self.bound.sample) ** 0.5
         ratio = (1 + self.coordinates**0.5 / clip) / noise
-        return float(ratio**2 * (1 + 3.5 / (noise * clip) ** 2))
+        if self.spec.law == "skellam":
+            return float(ratio**2 * (1 + 3.5 / (noise * clip) ** 2))
+        own = self.spec.noise * clip / self.bound.sample**0.5
+        far, d = tau(ceil(replies), own), self.coordinates
+        return float(min(ratio**2 + 2 * far * d, (ratio + far * d**0.5) ** 2))
 
 
 class PrivateMethod(Wrapper):
@@ -114,6 +120,8 @@ class PrivateMethod(Wrapper):
         terms: the settings of the run.
     """
 
+    in_arrays: ClassVar[bool] = True
+
     def __init__(self, method: Wrapped, terms: Terms) -> None:
         super().__init__(method)
         self.terms = terms
@@ -124,6 +132,7 @@ class PrivateMethod(Wrapper):
         streams = Streams(self.terms.seed)
         self._server_rng, self._count_rng = streams("privacy"), streams("privacy", "count")
         self._streams, self._client_rngs = streams, dict[ClientId, np.random.Generator]()
+        self._trees = dict[str, tuple[Tree, Tree]]()
 
     @property
     def headroom(self) -> int:
@@ -164,22 +173,36 @@ class PrivateMethod(Wrapper):
             self._client_rngs[client] = self._streams("privacy", client)
         return gaussian(self._client_rngs[client], shape, deviation)
 
-    def server_noise(self, shape: tuple[int, ...], deviation: float) -> Array:
-        """Return noise of the server's stream for vectors."""
-        return gaussian(self._server_rng, shape, deviation)
+    def server_noise(self, field: str, shape: tuple[int, ...], deviation: float) -> Array:
+        """Return noise of the server's stream for the next sum of a field of messages."""
+        if not self.terms.bound.tree:
+            return gaussian(self._server_rng, shape, deviation)
+        nodes, _ = self._trees_of(field)
+        replaced, own = nodes.begin(), gaussian(self._server_rng, shape, 1.0)
+        nodes.end(own)
+        # Sums whose clip or weights differ are one running sum in units of the deviation.
+        return np.asarray(deviation * (own - replaced))
+
+    def _trees_of(self, field: str) -> tuple[Tree, Tree]:
+        """Return the tree of noise of a field's sums, and that of the clients' contributions."""
+        most = self.terms.bound.tree
+        return self._trees.setdefault(field, (Tree(most), Tree(most)))
 
     def noised_count(self, bits: Sequence[bool]) -> float:
         """Return the number of bits that are set, with noise."""
         deviation = self.terms.count_deviation
         return sum(bits) + deviation * float(self._count_rng.standard_normal())
 
-    def spend(self, senders_of: Sequence[Reply], ratios: Array, most: float) -> None:
-        """Charge a release.
+    def spend(
+        self, senders_of: Sequence[Reply], ratios: Array, most: float, field: str = ""
+    ) -> None:
+        """Charge a release; one of a field may have its noise from a tree.
 
         Raises:
             RunStopped: the epsilon of the scenario does not suffice for it.
         """
-        if not self.account.charge(senders(senders_of), ratios, most, self.terms.budget):
+        tree = self._trees_of(field)[1] if field and self.terms.bound.tree else None
+        if not self.account.charge(senders(senders_of), ratios, most, self.terms.budget, tree):
             raise RunStopped(self._spent("this round"))
 
     def check_reply(self) -> None:
@@ -255,9 +278,11 @@ class _PrivateServer(View):
         sizes = sizes * np.array([self._clips.get(each.round, self._clip) for each in replies])
         unit = terms.fields**-0.5 / noise if noise else inf
         ratios = sizes / (largest * self._clip) * unit
-        self._method.spend(replies, ratios, max(unit, float(ratios.max())))
+        self._method.spend(replies, ratios, max(unit, float(ratios.max())), field)
         deviation = noise * self._clip * largest
-        return total + self._method.server_noise(total.shape, deviation) if deviation else total
+        if not deviation:
+            return total
+        return total + self._method.server_noise(field, total.shape, deviation)
 
     async def exchange(
         self,
@@ -345,8 +370,10 @@ class _PrivateClient(View):
         if terms.spec.where == "distributed" and deviation:
             own = deviation / terms.bound.sample**0.5
 
+            law = skellam if terms.spec.law == "skellam" else discrete_gaussian
+
             def draw(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> Any:
-                return skellam(rng, shape, own * scale)
+                return law(rng, shape, own * scale)
 
             return cast("Payload", self._seen.pack(sent, structure, field, noise=draw))
         return cast("Payload", self._seen.pack(sent, structure, field))

@@ -19,6 +19,7 @@ from fedsim.protocol.participation import (
 )
 from fedsim.protocol.privacy import AdaptiveClip, Privacy
 from fedsim.protocol.privacy.accounting import CONVERSION, Bound, planned_epsilon
+from fedsim.protocol.privacy.noise import Tree
 from fedsim.protocol.privacy.wrapper import Terms
 from fedsim.scenario import Scenario
 
@@ -112,6 +113,7 @@ def _bound_of(
             _of_draws(scenario, spec, policy, clients),
             _of_missing(scenario, policy),
             _of_method(scenario, method, policy, weights, memory),
+            [""] if spec.tree else [],
         )
     why = next(whys, None)
     if why is None:
@@ -120,7 +122,14 @@ def _bound_of(
     replaces = spec.where == "clients"
     # Who is chosen, or keeps silent, may follow from data, so that silence is no privacy.
     everyone = (isinstance(policy, Informed) or memory is not None) and not replaces
-    return Bound(sample=replies, clients=clients, everyone=everyone, replaces=replaces, why=why)
+    return Bound(
+        sample=replies,
+        clients=clients,
+        everyone=everyone,
+        replaces=replaces,
+        why=why,
+        tree=spec.tree or 0,
+    )
 
 
 # Why no bound for sampled clients holds.
@@ -173,6 +182,21 @@ def _of_method(
         yield "the weights of clients differ, and the bound is for equal ones"
 
 
+def _planned(terms: Terms, rounds: int) -> str:
+    """Return the epsilon after all rounds, and of which client it is."""
+
+    def epsilon(times: int) -> str:
+        return f"{planned_epsilon(times, terms.squares, bound, terms.spec.delta):.4g}"
+
+    bound, tree = terms.bound, terms.bound.tree
+    if tree:
+        once, always = (Tree.squares(rounds, tree, every=each) for each in (False, True))
+        text = f"epsilon {epsilon(once)} after {rounds} rounds of a client that replies once in"
+        return f"{text} each tree, {epsilon(always)} if it replies in each round"
+    whom = "" if bound.sampling != "none" else " of a client that replies once in each"
+    return f"epsilon {epsilon(rounds)} after {rounds} rounds{whom}"
+
+
 def privacy_notes(terms: Terms | None, rounds: int) -> Iterator[tuple[str, str]]:
     """Yield what a run's epsilon will be, and what it does not cover, each a key and a sentence."""
     if terms is None:
@@ -181,9 +205,7 @@ def privacy_notes(terms: Terms | None, rounds: int) -> Iterator[tuple[str, str]]
     if not isfinite(terms.squares):
         yield "privacy.noise", "without noise epsilon is infinite: vectors are only clipped"
         return
-    epsilon = planned_epsilon(rounds, terms.squares, bound, spec.delta)
-    whom = "" if bound.sampling != "none" else " of a client that replies once in each"
-    text = f"epsilon {epsilon:.4g} after {rounds} rounds{whom}, at delta {spec.delta:g}"
+    text = f"{_planned(terms, rounds)}, at delta {spec.delta:g}"
     yield "privacy", f"{text}, {bound.text}; neighbours: {bound.relation}; {CONVERSION}"
     if spec.delta >= 1 / bound.clients:
         text = f"delta {spec.delta:g} is not below 1/{bound.clients}, one over the clients, so that"

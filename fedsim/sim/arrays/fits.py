@@ -16,6 +16,7 @@ from fedsim.physics.signals import Constant
 from fedsim.physics.topology import Topology, star
 from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
+from fedsim.protocol.wrapping import Wrapper
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.config import WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
@@ -124,11 +125,20 @@ def _end_within_rounds(setup: WorldConfig) -> Iterator[str]:
             yield f"stop.{rule.key} may end a run within a round"
 
 
+def _innermost(setup: WorldConfig) -> object:
+    """Return the method that decides what is awaited: that within wrappers that add nothing."""
+    inner: object = setup.algorithm
+    while isinstance(inner, Wrapper) and inner.in_arrays:
+        inner = inner.method
+    return inner
+
+
 def _foreign_part(setup: WorldConfig, *parts: str) -> str:
     """Return which method of an algorithm may await more than messages and work."""
+    inner = _innermost(setup)
     for part in parts:
         # The first class that defines the method: a subclass of a user may override it.
-        owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
+        owner = next((cls for cls in type(inner).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"
     return ""
@@ -149,8 +159,8 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
         yield from _of_client(kind)
         if kind.battery is not None:
             yield from _of_battery(kind, setup.participation.least_charge)
-            if getattr(setup.algorithm, "reads_charge", False):
-                yield f"{type(setup.algorithm).__name__}.handle reads the state of charge"
+            if getattr(method := _innermost(setup), "reads_charge", False):
+                yield f"{type(method).__name__}.handle reads the state of charge"
     plan, lanes = plan_links(kinds, links)
     shared = [lane.up for _, lane in lanes if plan.links(lane)]
     # Zero-duration work ends in the instant in which messages arrive, and its order depends on all

@@ -209,10 +209,11 @@ def page(found: dict[str, list[Step]]) -> str:
 _HEAD = """\
 # From a table to a paper
 
-A table of rows by hospital, island or port becomes a study, an answer with its uncertainty,
-figures, LaTeX tables and a paragraph on methods: eight commands, and no file is edited. This page
-was written by `python analysis/ten_minutes.py --page`, on tables that come with scikit-learn. Each
-command has the seconds that its user waits, and in brackets those of processor time."""
+This page turns a table with rows by hospital, island or port into a study: an answer with its
+uncertainty, figures, LaTeX tables and a paragraph on methods. It takes eight commands and no edit of
+a file. `python analysis/ten_minutes.py --page` wrote the page, on tables that come with
+scikit-learn. The first table has the seconds that each command takes, and in brackets its processor
+time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

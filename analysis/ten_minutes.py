@@ -210,10 +210,10 @@ _HEAD = """\
 # From a table to a paper
 
 This page turns a table with rows by hospital, island or port into a study: an answer with its
-uncertainty, figures, LaTeX tables and a paragraph on methods. It takes eight commands and no edit of
-a file. `python analysis/ten_minutes.py --page` wrote the page, on tables that come with
-scikit-learn. The first table has the seconds that each command takes, and in brackets its processor
-time."""
+uncertainty, figures, LaTeX tables and a paragraph on methods. It takes eight commands and no edit
+of a file. `python analysis/ten_minutes.py --page` wrote the page, on tables that come with
+scikit-learn. The first table has the seconds that each command takes, and in brackets its
+processor time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -393,7 +393,7 @@ class FrameTable(Holding, TableSource):
     source: ClassVar[str] = "the user's own"
 
     kind: Literal["frame"] = "frame"
-    rows: int = Field(ge=1, description="how many there are")
+    rows: int = Field(ge=1, description="number of rows")
 
     def table(self, folder: Path) -> Found:
         """Return the data frame."""

@@ -154,7 +154,8 @@ class SecretClient(View):
         if places is not None:
             sent = packed[places] * self._known.sampled(field, packed.size)[1]
         integers = code.encode(sent, self._seen.rng, factor, noise)
-        values = code.decode(integers, factor)
+        # Of a number, too, this is an array.
+        values = np.asarray(code.decode(integers, factor))
         if places is not None:
             values = scattered(values, places, packed.shape)
         values.flags.writeable = False

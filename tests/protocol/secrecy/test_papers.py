@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import fedsim
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+
+PAGE = ROOT / "docs/howto/secure-aggregation.md"
 
 LINEAR: dict[str, Any] = {
     "loss": {"kind": "squared", "scale": "mean"},
@@ -58,3 +61,19 @@ def test_a_paper_s_method_computes_the_same_and_sends_more(method: str) -> None:
     assert np.abs(secret.model() - wanted).max() < 1e-4 * np.abs(wanted).max()
     for cost in ("bits_up", "bits_down", "joules"):
         assert secret.rounds[cost].sum() > plain.rounds[cost].sum()
+
+
+def test_the_page_has_what_a_paper_s_method_costs() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for method in METHODS:
+        both = run(method), run(method, kind="secagg", clip=1e3)
+        costs = [
+            [one.rounds["bits_up"].sum() / 1e3 for one in both],
+            [one.rounds["t"].iloc[-1] for one in both],
+            [one.rounds["joules"].sum() for one in both],
+        ]
+        forms = ["{:.1f}", "{:.2f}", "{:.1f}"]
+        cells = [
+            form.format(cost) for form, pair in zip(forms, costs, strict=True) for cost in pair
+        ]
+        assert f"| `{method}` | {' | '.join(cells)} |" in page

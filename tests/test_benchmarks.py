@@ -183,6 +183,23 @@ def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     assert int(out) > 10_000  # kB
 
 
+@pytest.mark.needs("secrecy")
+def test_the_benchmark_of_secrecy_has_a_row_for_each_protocol(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted and exact, with the same bits: SecAgg has 7 n - 4 keys and shares of 256 bits."""
+    benchmark = module("secrecy")
+    monkeypatch.setattr(benchmark, "FEATURES", 20)
+    monkeypatch.setattr(sys, "argv", ["secrecy.py", "--sizes", "6", "--exact", "6"])
+    benchmark.main()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[0] for row in rows] == 2 * list(benchmark.PROTOCOLS)
+    bits = [[row[0], row[1], *row[4:]] for row in rows]
+    assert bits[:4] == bits[4:]
+    plain, secret = (float(row[3]) + float(row[2]) for row in bits[:2])
+    assert secret - plain > 256 * (7 * 6 - 4) / 1e3
+
+
 @pytest.mark.slow
 @pytest.mark.needs("torch")
 def test_the_memory_benchmark_trains_networks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ TESTED = {
     "benchmarks/regression": "test_benchmarks",
     "benchmarks/scale": "test_benchmarks",
     "benchmarks/scale_figure": "test_benchmarks",
+    "benchmarks/secrecy": "test_benchmarks",
     "benchmarks/star_scaling": "test_benchmarks",
     "benchmarks/table_one": "test_benchmarks",
     "benchmarks/tcp_messages": "test_benchmarks",

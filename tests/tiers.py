@@ -59,6 +59,7 @@ FILES = {
     "addons/flower/test_failures.py": "flower",
     "addons/flower/test_mods.py": "flower",
     "addons/flower/test_runs.py": "flower",
+    "addons/flower/test_secrecy.py": "flower",
     "addons/flower/test_server_apps.py": "flower",
     "addons/flower/test_strategies.py": "flower",
     "addons/crate/test_crate.py": "crate",

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from math import inf
 
 from fedsim.algorithms import Algorithm, PeerAlgorithm
-from fedsim.algorithms.messages import annotated_replies
+from fedsim.algorithms.messages import annotated_replies, returns_silence
 from fedsim.core.blocks.declared import reasons
 from fedsim.core.blocks.nature import OF_SINGLE_REPLIES
 from fedsim.core.ports import Meaning
 from fedsim.protocol.participation import Informed
+from fedsim.protocol.secrecy import Secrecy
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import ScenarioKeys
 
@@ -26,7 +27,7 @@ def unfit_secrecy(scenario: ScenarioKeys) -> Iterator[Conflict]:
         return
     yield from _of_method(kind, method)
     yield from _of_server(scenario, kind)
-    yield from _of_vectors(scenario, kind)
+    yield from _of_vectors(scenario, scenario.secrecy)
 
 
 def _of_method(kind: str, method: Algorithm) -> Iterator[Conflict]:
@@ -80,13 +81,21 @@ def _of_server(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
             yield f"{key}.late", text, "keep"
 
 
-def _of_vectors(scenario: ScenarioKeys, kind: str) -> Iterator[Conflict]:
+def _of_vectors(scenario: ScenarioKeys, block: Secrecy) -> Iterator[Conflict]:
     """Yield clients' vectors that do not add up."""
-    compressor = scenario.wire.up.compressor
-    if compressor.own_support:
+    kind, compressor = block.kind, scenario.wire.up.compressor
+    united = block.supports == "union"
+    if compressor.own_support and not united:
         key, seen = "wire.up.compressor.kind", compressor.kind
         text = f"got {seen}, under which each client sends other coordinates, and masks of {kind}"
-        yield key, f"{text} cancel on common ones only; use rand-k, or identity", seen
+        text += " cancel on common ones only; use rand-k, or identity, or secrecy.supports: union"
+        yield key, text, seen
+    if united and block.silence != "reveal" and returns_silence(type(scenario.algorithm)):
+        text = f"got {block.silence}, but a silent client would be the one without a support; give"
+        yield "secrecy.silence", f"{text} reveal, or supports: common", block.silence
+    if united and scenario.privacy is not None and scenario.privacy.where == "distributed":
+        text = "got union, but clients add noise to all their coordinates (privacy.where:"
+        yield "secrecy.supports", f"{text} distributed), so that it has all; leave it out", "union"
     if scenario.wire.up.by_layer and compressor.common_support:
         text = "got true, but the coordinates that all clients send are drawn for the whole vector"
         yield "wire.up.by_layer", f"{text}; leave it out", True

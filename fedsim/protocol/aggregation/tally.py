@@ -22,14 +22,18 @@ class Tally:
     """
 
     def __init__(self, columns: Iterable[str] = ()) -> None:
-        self._open = dict.fromkeys(columns, 0)
+        self._open: dict[str, float] = dict.fromkeys(columns, 0)
         self.totals, self.rounds = Counter[str](), Counter[str]()
         self.closed = 0
         self.short = ""
 
-    def count(self, name: str, number: int = 1) -> None:
+    def add_columns(self, *names: str) -> None:
+        """Add counts that the round table has from now on."""
+        self._open |= dict.fromkeys(names, 0)
+
+    def count(self, name: str, number: float = 1) -> None:
         """Count something that has happened in the open round."""
-        self.totals[name] += number
+        self.totals[name] += number  # type: ignore[assignment]  # operations are not whole numbers
         if name in self._open:
             self._open[name] += number
 

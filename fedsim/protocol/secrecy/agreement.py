@@ -9,7 +9,7 @@ from fedsim.core.ports import Array, ClientId
 from fedsim.protocol.secrecy.blocks import LightSecAgg, Secrecy, at_least
 from fedsim.protocol.secrecy.coded import Coded
 from fedsim.protocol.secrecy.integers import IntegerCode
-from fedsim.protocol.secrecy.pairwise import Pairwise
+from fedsim.protocol.secrecy.pairwise import Pairwise, SignedPairwise
 from fedsim.protocol.secrecy.scheme import Graph, Scheme
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.payloads import draw_indices
@@ -69,13 +69,25 @@ class Agreement:
 
     @property
     def reveals_silence(self) -> bool:
-        """Whether the server sees which clients are silent."""
-        return self.may_be_silent and self.block.silence == "reveal"
+        """Whether the server sees that clients, or groups of clients, are silent."""
+        return self.may_be_silent and self.block.silence != "mask"
 
     @property
-    def scheme(self) -> type[Scheme]:
+    def votes(self) -> bool:
+        """Whether groups of clients vote on their silence."""
+        return self.may_be_silent and self.block.silence == "grouped"
+
+    @property
+    def unites(self) -> bool:
+        """Whether clients send the union of the coordinates at which they are not zero."""
+        return self.block.supports == "union"
+
+    @property
+    def scheme(self) -> type[Coded | Pairwise]:
         """The class of the protocol."""
-        return Pairwise if self.block.agreed else Coded
+        if not self.block.agreed:
+            return Coded
+        return SignedPairwise if self.block.signed else Pairwise
 
     def scheme_among(self, clients: Sequence[ClientId], run: int) -> Scheme:
         """Return the protocol of a round among the clients that have sent keys.
@@ -88,7 +100,14 @@ class Agreement:
         degree = block.neighbours_among(count)
         graph = Graph(clients, degree, lambda: self.rng("secrecy graph", run))
         code = IntegerCode(count, block.bits, block.clip, self.headroom, prime=not block.agreed)
+        scheme: Scheme
         if isinstance(block, LightSecAgg):
-            return Coded(graph, code, *block.parts(count))
-        # Of each neighbourhood, to which its client belongs.
-        return Pairwise(graph, code, max(at_least(block.threshold, degree + 1), LEAST))
+            scheme = Coded(graph, code, *block.parts(count))
+        else:
+            # Of each neighbourhood, to which its client belongs.
+            needed = max(at_least(block.threshold, degree + 1), LEAST)
+            scheme = (SignedPairwise if block.signed else Pairwise)(graph, code, needed)
+        if self.votes:
+            groups = graph.groups(block.group_size)
+            scheme.group_of = {client: group for group in groups for client in group}
+        return scheme

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 from math import ceil
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema
+from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema, model_validator
 
 from fedsim.core.blocks.choice import OneOf
 from fedsim.core.blocks.nature import Nature
@@ -64,11 +64,24 @@ class Secrecy(Spec):
     clip: PositiveFloat = Field(
         default=1.0, description="the largest L2 norm of a vector: a longer one is scaled down"
     )
-    silence: Literal["reveal", "mask"] = Field(
+    silence: Literal["reveal", "mask", "grouped"] = Field(
         default="reveal",
         description="what a silent client sends. reveal: nothing, so the server sees the silence"
         " and removes the client's masks; mask: a masked zero, which the server cannot distinguish"
-        " from a vector",
+        " from a vector; grouped: nothing if its whole group is silent, else a masked zero, so the"
+        " server only sees which groups are silent",
+    )
+    group: int | None = Field(
+        default=None,
+        ge=2,
+        description="the least size of a group of clients under silence: grouped; 4 by default",
+    )
+    supports: Literal["common", "union"] = Field(
+        default="common",
+        description="the coordinates that clients send. common: those that all of them know"
+        " before; union: all at which some client's integers are not zero, as top-k needs it. The"
+        " server sees where each client's integers are not zero, and their values where those of"
+        " all others are zero",
     )
     values: Literal["counted", "exact"] = Field(
         default="counted",
@@ -76,10 +89,27 @@ class Secrecy(Spec):
         " exact: they are computed, by the extra `.[secrecy]`. Both give the same log",
     )
 
+    @model_validator(mode="after")
+    def _grouped(self) -> Self:
+        if self.silence != "grouped" and self.group is not None:
+            text = f"group: got {self.group}, but silence is {self.silence}; leave it out"
+            raise ValueError(f"{text}, or give silence: grouped")
+        return self
+
     def natures(self) -> Iterator[tuple[str, Nature]]:
         """Yield why no live run can have it, and why its costs decide nothing else."""
         text = f"got {self.kind}, whose messages have no encoding as bytes yet"
         yield "kind", Nature(simulated=text)
+
+    @property
+    def group_size(self) -> int:
+        """The least size of a group."""
+        return self.group or 4
+
+    @property
+    def signed(self) -> bool:
+        """Whether clients sign their keys and the list of those in the sum."""
+        return False
 
     def neighbours_among(self, clients: int) -> int:
         """Return with how many others each of some clients shares keys and masks."""
@@ -94,6 +124,17 @@ class SecAgg(Secrecy):
         "CCS 2017"
     )
     kind: Literal["secagg"] = "secagg"
+    consistency: bool = Field(
+        default=False,
+        description="whether clients sign their keys, and then the list of the clients in the sum,"
+        " and check each other's signatures. It protects from a server that tells them different"
+        " lists",
+    )
+
+    @property
+    def signed(self) -> bool:
+        """Whether `consistency` is asked for."""
+        return self.consistency
 
 
 class SecAggPlus(Secrecy):
@@ -108,6 +149,15 @@ class SecAggPlus(Secrecy):
         multiple_of=2,
         description="the neighbours of each client, half of them on each side of the ring",
     )
+
+    @model_validator(mode="after")
+    def _groups_are_neighbours(self) -> Self:
+        # A group has up to 2 group - 1 clients, one beside the other on the ring.
+        size, least = self.group_size, 4 * (self.group_size - 1)
+        if self.silence == "grouped" and self.neighbours < least:
+            text = f"group: got {size}, whose clients need {least} neighbours to share keys with"
+            raise ValueError(f"{text} one another; give smaller groups, or more neighbours")
+        return self
 
     def neighbours_among(self, clients: int) -> int:
         """Return `neighbours`, or all others if there are fewer."""

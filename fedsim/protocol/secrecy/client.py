@@ -1,7 +1,8 @@
 """A client under secure aggregation: as the method sees it, and what it answers."""
 
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,15 +25,19 @@ from fedsim.protocol.secrecy.agreement import Agreement
 from fedsim.protocol.secrecy.integers import IntegerCode, Integers, Noise
 from fedsim.protocol.secrecy.messages import (
     EncryptedShares,
+    InputRequest,
     Layout,
     Masked,
     MaskedInput,
+    Notice,
     Part,
     PublicKeys,
     Rounded,
     Secret,
+    SignedList,
     Unmasking,
 )
+from fedsim.protocol.secrecy.pairwise import SigningSecrets
 from fedsim.protocol.secrecy.scheme import Ciphertexts, Keys, Scheme, Secrets
 from fedsim.protocol.wrapping import View
 from fedsim.wire.bitstream import Numbers
@@ -51,6 +56,20 @@ class Pending:
     message: Message
 
 
+class Answer(NamedTuple):
+    """What a client has to send, before it is masked.
+
+    Attributes:
+        kind: the class of the method's message; None for a zero in place of silence.
+        layout: its fields.
+        integers: all its vectors, shape (m,).
+    """
+
+    kind: type[Message] | None
+    layout: Layout
+    integers: Integers
+
+
 @dataclass(slots=True)
 class SecretMemory:
     """A client's memory.
@@ -60,6 +79,8 @@ class SecretMemory:
         scheme: the protocol of the open round.
         secrets: its secrets in the round; None if they are only counted.
         pending: its last message, until it learns whether the server has counted it.
+        answer: what it sends as soon as it is asked, after its notice.
+        size: the number of coordinates of its last message; 0 before.
         run: the number of the exchange whose message it answers.
         rng: the stream of its secrets, once they are drawn.
     """
@@ -68,6 +89,8 @@ class SecretMemory:
     scheme: Scheme | None = None
     secrets: Secrets | None = None
     pending: Pending | None = None
+    answer: Answer | None = None
+    size: int = 0
     run: int = 0
     rng: np.random.Generator | None = None
 
@@ -107,10 +130,12 @@ class Included:
     Attributes:
         run: the number of the exchange.
         clients: those whose vectors are in the sum.
+        signers: the signatures of this list by the clients that have sent one.
     """
 
     run: int
     clients: set[ClientId]
+    signers: Mapping[ClientId, bytes] = field(default_factory=dict)
 
 
 class SecretClient(View):
@@ -154,7 +179,8 @@ class SecretClient(View):
         if places is not None:
             sent = packed[places] * self._known.sampled(field, packed.size)[1]
         integers = code.encode(sent, self._seen.rng, factor, noise)
-        values = code.decode(integers, factor)
+        # Of a number, too, this is an array.
+        values = np.asarray(code.decode(integers, factor))
         if places is not None:
             values = scattered(values, places, packed.shape)
         values.flags.writeable = False
@@ -201,7 +227,7 @@ async def send_keys(client: Client[SecretMemory], known: Agreement) -> Message:
             memory.rng = known.rng("secrecy", client.id)
         memory.secrets = scheme.secrets(memory.rng)
         public = memory.secrets.public
-    return PublicKeys(Secret(scheme.keys * costs.KEY, public))
+    return PublicKeys(Secret(scheme.key_bits, public))
 
 
 async def send_shares(client: Client[SecretMemory], start: Start, known: Agreement) -> Message:
@@ -229,36 +255,84 @@ def open_shares(client: Client[SecretMemory], message: Any) -> None:
 async def send_input(
     client: Client[SecretMemory], message: Any, reply: Message | Silence, known: Agreement
 ) -> Message | Silence:
-    """Send the vectors of a method's reply, masked."""
+    """Send the vectors of a method's reply, masked; or first a notice, if one is needed."""
     memory, told = client.state, cast("Forwarded", message.secrecy_framing.data)
     scheme = cast("Scheme", memory.scheme)
     opened = scheme.open_work(told.left, known.coordinates)
-    kind: type[Message] | None = None
-    layout: Layout = ()
-    if not isinstance(reply, Message):
-        if known.block.silence == "reveal":
-            await charge(client, opened)
-            return SILENCE
-        size = known.coordinates
-        integers = np.zeros(size, np.int64)
-    else:
+    if isinstance(reply, Message):
         # Before the next wait: if it is cancelled, the method's memory has changed already.
         memory.pending = Pending(told.run, reply)
-        kind, parts = type(reply), _rounded(reply, known)
-        layout = tuple(
-            Part(name, part.values.shape, part.integers.size, part.packed)
-            for name, part in parts.items()
-        )
-        vectors = [part.integers for part in parts.values()]
-        integers = np.concatenate([*vectors, *_weight(known, client.id, scheme.code)])
-        if not known.block.agreed and len(integers) != known.coordinates:
-            text = f"lightsecagg has masks of {known.coordinates} coordinates, but {known.method}"
-            raise Failed(f"{text} sends {len(integers)}; use secagg")
-    await charge(client, opened + scheme.mask_work(told.left, len(integers)))
+        answer = _answer(client, reply, known)
+    elif known.block.silence == "reveal":
+        await charge(client, opened)
+        return SILENCE
+    else:
+        size = memory.size or known.coordinates
+        answer = Answer(None, (), np.zeros(size, np.int64))
+    if known.votes or known.unites:
+        memory.answer = answer
+        return await _notice(client, answer, opened, known)
+    return await _masked(client, answer, opened)
+
+
+def _answer(client: Client[SecretMemory], reply: Message, known: Agreement) -> Answer:
+    memory, parts = client.state, _rounded(reply, known)
+    layout = tuple(
+        Part(name, part.values.shape, part.integers.size, part.packed)
+        for name, part in parts.items()
+    )
+    vectors = [part.integers for part in parts.values()]
+    code = cast("Scheme", memory.scheme).code
+    integers = np.concatenate([*vectors, *_weight(known, client.id, code)])
+    memory.size = len(integers)
+    if not known.block.agreed and memory.size > known.coordinates:
+        text = f"lightsecagg has masks of {known.coordinates} coordinates, but {known.method}"
+        raise Failed(f"{text} sends {memory.size}; use secagg")
+    return Answer(type(reply), layout, integers)
+
+
+async def _notice(
+    client: Client[SecretMemory], answer: Answer, opened: float, known: Agreement
+) -> Message:
+    """Send a vote, and the places of the integers that are not zero."""
+    memory, scheme = client.state, cast("Scheme", client.state.scheme)
+    support = Secret(0)
+    if known.unites:
+        places, size = np.flatnonzero(answer.integers), len(answer.integers)
+        support = Secret(costs.support(len(places), size), (places, size))
+    if not known.votes:
+        await charge(client, opened)
+        return Notice(Secret(0), support)
+    group = [other for other in scheme.group_of[client.id] if other in scheme.shared]
+    # The keys of the shares serve for the masks of votes, too.
+    await charge(client, opened + (len(group) - 1) * costs.expansion(1, costs.VOTE))
+    vote: int = answer.kind is not None
+    if memory.secrets is not None:
+        vote = memory.secrets.vote(client.id, group, speaks=bool(vote))
+    return Notice(Secret(costs.VOTE, vote), support)
+
+
+async def send_asked(client: Client[SecretMemory], request: InputRequest) -> Message | Silence:
+    """Send the vectors that a notice has been about, masked, at the places that are asked for."""
+    memory, answer = client.state, client.state.answer
+    run, places = cast("Any", request.support).data
+    memory.answer = None
+    if answer is None or run != memory.run:
+        return SILENCE
+    if places is not None:
+        answer = answer._replace(integers=answer.integers[places])
+    return await _masked(client, answer)
+
+
+async def _masked(client: Client[SecretMemory], answer: Answer, work: float = 0.0) -> Message:
+    """Send masked vectors, after some work."""
+    memory, scheme = client.state, cast("Scheme", client.state.scheme)
+    integers = answer.integers
+    await charge(client, work + scheme.mask_work(scheme.left_of(client.id), len(integers)))
     if memory.secrets is not None:
         integers = memory.secrets.mask(integers)
     bits = len(integers) * scheme.code.modulus_bits
-    return MaskedInput(Masked(bits, integers, kind, layout))
+    return MaskedInput(Masked(bits, integers, answer.kind, answer.layout))
 
 
 def _weight(known: Agreement, client: ClientId, code: IntegerCode) -> list[Integers]:
@@ -279,6 +353,17 @@ def _rounded(reply: Message, known: Agreement) -> dict[str, Rounded]:
     return parts
 
 
+async def send_signature(client: Client[SecretMemory], asked: Included) -> Message | Silence:
+    """Sign the list of the clients whose vectors are in the sum."""
+    memory, signature = client.state, None
+    if memory.run != asked.run:
+        return SILENCE
+    await charge(client, costs.SIGN)
+    if isinstance(memory.secrets, SigningSecrets):
+        signature = memory.secrets.sign(asked.run, asked.clients)
+    return SignedList(Secret(costs.SIGNATURE, signature))
+
+
 async def send_unmasking(
     client: Client[SecretMemory], asked: Included, known: Agreement
 ) -> Message | Silence:
@@ -288,7 +373,11 @@ async def send_unmasking(
     if memory.run != asked.run:
         return SILENCE
     left = scheme.left_of(client.id)
-    await charge(client, scheme.reveal_work(len(included), known.coordinates))
+    # Of its own signature it needs no check.
+    verified = max(len(asked.signers) - 1, 0) * costs.VERIFY
+    await charge(client, verified + scheme.reveal_work(len(included), known.coordinates))
+    if isinstance(memory.secrets, SigningSecrets):
+        memory.secrets.check(asked.run, included, asked.signers)
     bits = scheme.bits(left, known.coordinates).unmasking
     told = None if memory.secrets is None else memory.secrets.reveal(included)
     return Unmasking(Secret(bits, told))

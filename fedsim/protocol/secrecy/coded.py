@@ -29,15 +29,13 @@ class CodedSecrets(Secrets):
     """A client's key, its mask, and the parts of the others' masks that it holds."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._key = masks.private_key(rng)
-        self._keys: Keys = {}
+        super().__init__(rng)
         self._held: dict[ClientId, Integers] = {}
 
     @property
     def public(self) -> list[bytes]:
         """The key for encryption."""
-        return [masks.public_key(self._key)]
+        return [masks.public_key(self._encrypting)]
 
     def share(self, me: ClientId, keys: Keys, scheme: "Coded", coordinates: int) -> Ciphertexts:
         """See `Secrets.share`.
@@ -56,17 +54,14 @@ class CodedSecrets(Secrets):
         sent = dict(zip(everyone, product(matrix, self._parts, prime), strict=True))
         self._held = {me: sent.pop(me)}
         return {
-            other: masks.encrypt(self._common(other), part.astype("<u4").tobytes(), self._rng)
+            other: masks.encrypt(self.common(other), part.astype("<u4").tobytes(), self._rng)
             for other, part in sent.items()
         }
-
-    def _common(self, other: ClientId) -> bytes:
-        return masks.agree(self._key, self._keys[other][0], masks.ENCRYPTING)
 
     def receive(self, received: Ciphertexts) -> None:
         """See `Secrets.receive`."""
         for other, ciphertext in received.items():
-            plain = masks.decrypt(self._common(other), ciphertext)
+            plain = masks.decrypt(self.common(other), ciphertext)
             self._held[other] = np.frombuffer(plain, "<u4").astype(np.int64)
 
     def mask(self, integers: Integers) -> Integers:
@@ -91,7 +86,7 @@ class Coded(Scheme):
     """
 
     secrets = CodedSecrets
-    keys = 1
+    key_bits = costs.KEY
     begin_work = costs.AGREEMENT
 
     def __init__(self, graph: Graph, code: IntegerCode, colluding: int, needed: int) -> None:
@@ -108,8 +103,8 @@ class Coded(Scheme):
         symbol = self.code.modulus_bits
         part = self.part(coordinates) * symbol
         return Bits(
-            keys_up=costs.KEY,
-            keys_down=costs.KEY * degree,
+            keys_up=self.key_bits,
+            keys_down=self.key_bits * degree,
             shares_up=part * degree,
             shares_down=part * left,
             vector=coordinates * symbol,

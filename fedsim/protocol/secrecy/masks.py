@@ -1,7 +1,7 @@
 """Keys, ciphertexts and masks, by the library `cryptography`.
 
 X25519 for key agreements, HKDF with SHA-256 for the keys of an agreement, AES-256-GCM for shares,
-and AES-256 in counter mode for the streams of masks.
+AES-256 in counter mode for the streams of masks, and Ed25519 for signatures.
 """
 
 from functools import lru_cache
@@ -16,6 +16,7 @@ from fedsim.protocol.secrecy.integers import Integers
 from fedsim.protocol.secrecy.shamir import PRIME
 
 ENCRYPTING, MASKING = b"fedsim secrecy shares", b"fedsim secrecy masks"
+VOTING = b"fedsim secrecy votes"
 """What the key of an agreement is for."""
 
 
@@ -27,8 +28,9 @@ def library() -> Any:
         DataError: it is not installed.
     """
     try:
+        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import x25519
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
         from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
         from cryptography.hazmat.primitives.kdf import hkdf
     except ImportError:
@@ -39,6 +41,8 @@ def library() -> Any:
     return SimpleNamespace(
         hashes=hashes,
         x25519=x25519,
+        ed25519=ed25519,
+        InvalidSignature=InvalidSignature,
         Cipher=Cipher,
         aead=aead,
         algorithms=algorithms,
@@ -70,6 +74,27 @@ def agree(private: int, public: bytes, purpose: bytes) -> bytes:
     common = key.exchange(lib.x25519.X25519PublicKey.from_public_bytes(public))
     derive = lib.hkdf.HKDF(algorithm=lib.hashes.SHA256(), length=32, salt=None, info=purpose)
     return bytes(derive.derive(common))
+
+
+def verification_key(signing: bytes) -> bytes:
+    """Return the public key of a private key of Ed25519, 32 bytes each."""
+    key = library().ed25519.Ed25519PrivateKey.from_private_bytes(signing)
+    return bytes(key.public_key().public_bytes_raw())
+
+
+def sign(signing: bytes, text: bytes) -> bytes:
+    """Return the signature of a text, 64 bytes."""
+    return bytes(library().ed25519.Ed25519PrivateKey.from_private_bytes(signing).sign(text))
+
+
+def is_signed(verifying: bytes, signature: bytes, text: bytes) -> bool:
+    """Return whether a signature is that of a text."""
+    lib = library()
+    try:
+        lib.ed25519.Ed25519PublicKey.from_public_bytes(verifying).verify(signature, text)
+    except lib.InvalidSignature:
+        return False
+    return True
 
 
 def encrypt(key: bytes, plain: bytes, rng: np.random.Generator) -> bytes:

@@ -2,8 +2,9 @@
 
 A round of a method has four interactions (Bonawitz et al. 2017, figure 4; So et al. 2022, algorithm
 1): public keys, encrypted shares, the method's own message with the answer in masked integers, and
-what removes the masks. What encryption and lists of clients add is in payloads of its own, called
-`framing`.
+what removes the masks. Where groups vote on their silence, or supports are united, a notice comes
+before the masked integers; with the consistency check, signatures come after them. What encryption
+and lists of clients add is in payloads of its own, called `framing`.
 """
 
 from dataclasses import dataclass, make_dataclass
@@ -146,6 +147,24 @@ class EncryptedShares(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Notice(Message):
+    """Client to server, before its vectors: its vote, and where its integers are not zero."""
+
+    carries_reports = False
+
+    vote: Payload
+    support: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequest(Message):
+    """Server to client: send the vectors, at these coordinates."""
+
+    support: Payload
+    framing: Payload
+
+
+@dataclass(frozen=True, slots=True)
 class MaskedInput(Message):
     """Client to server: its vectors, masked."""
 
@@ -155,10 +174,33 @@ class MaskedInput(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsistencyRequest(Message):
+    """Server to client: sign the list of the clients whose vectors are in the sum."""
+
+    framing: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class SignedList(Message):
+    """Client to server: its signature of that list."""
+
+    carries_reports = False
+
+    signature: Payload
+
+
+@dataclass(frozen=True, slots=True)
 class UnmaskRequest(Message):
     """Server to client: which clients' vectors are in the sum."""
 
     framing: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class SignedUnmaskRequest(UnmaskRequest):
+    """Server to client: which clients have signed the list of those in the sum."""
+
+    signatures: Payload
 
 
 @dataclass(frozen=True, slots=True)

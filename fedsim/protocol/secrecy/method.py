@@ -4,9 +4,18 @@ from typing import Any, cast
 
 from fedsim.core.ports import Array, Client, Message, Server, Silence
 from fedsim.protocol.secrecy import client as clients
+from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import Agreement
 from fedsim.protocol.secrecy.client import Forwarded, SecretClient, SecretMemory
-from fedsim.protocol.secrecy.messages import KeyRequest, MaskedInput, NeighbourKeys, UnmaskRequest
+from fedsim.protocol.secrecy.messages import (
+    ConsistencyRequest,
+    InputRequest,
+    KeyRequest,
+    MaskedInput,
+    NeighbourKeys,
+    Notice,
+    UnmaskRequest,
+)
 from fedsim.protocol.secrecy.server import SecretServer
 from fedsim.protocol.wrapping import Wrapped, Wrapper
 
@@ -44,7 +53,14 @@ class SecretMethod(Wrapper):
             f" {bits.framing_up:,} and {bits.framing_down:,}"
         )
         if known.factors is not None:
-            return f"{text}; each multiplies its vector by its weight, and sends that along"
+            text += "; each multiplies its vector by its weight, and sends that along"
+        if known.votes:
+            text += f"; before the vectors each votes on its group's silence, {costs.VOTE} bits"
+        if known.unites:
+            text += (
+                "; of the vectors only the union of the coordinates that are not zero is sent, and"
+            )
+            text += " the server sees the value of a client where all others are zero"
         return text
 
     @property
@@ -65,8 +81,8 @@ class SecretMethod(Wrapper):
         return SecretMemory(self.method.memory(initial))
 
     def undelivered(self, client: Client[SecretMemory], message: Any) -> None:
-        """Take back the method's message, if the lost one has its masked vectors."""
-        if isinstance(message, MaskedInput):
+        """Take back the method's message, if the lost one has its masked vectors, or a notice."""
+        if isinstance(message, (MaskedInput, Notice)):
             self._take_back(client)
 
     def _take_back(self, client: Client[SecretMemory]) -> None:
@@ -80,6 +96,11 @@ class SecretMethod(Wrapper):
             return await clients.send_keys(client, self.known)
         if isinstance(message, NeighbourKeys):
             return await clients.send_shares(client, cast("Any", message.keys).data, self.known)
+        if isinstance(message, InputRequest):
+            return await clients.send_asked(client, message)
+        if isinstance(message, ConsistencyRequest):
+            asked = cast("Any", message.framing).data
+            return await clients.send_signature(client, asked)
         if isinstance(message, UnmaskRequest):
             asked = cast("Any", message.framing).data
             return await clients.send_unmasking(client, asked, self.known)

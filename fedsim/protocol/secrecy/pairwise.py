@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.core.errors import Failed
 from fedsim.core.ports import ClientId
 from fedsim.protocol.secrecy import costs, masks, shamir
 from fedsim.protocol.secrecy.costs import Bits
@@ -24,10 +25,8 @@ class PairwiseSecrets(Secrets):
     """A client's keys, its seed, and the shares that it holds; see `Secrets`."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._encrypting, self._masking = masks.private_key(rng), masks.private_key(rng)
-        self._seed = masks.private_key(rng)
-        self._keys: Keys = {}
+        super().__init__(rng)
+        self._masking, self._seed = masks.private_key(rng), masks.private_key(rng)
         self._held: dict[ClientId, tuple[int, int]] = {}  # shares of the key, and of the seed
 
     @property
@@ -48,7 +47,7 @@ class PairwiseSecrets(Secrets):
         self._held = {me: sent.pop(me)}
         return {
             other: masks.encrypt(
-                masks.agree(self._encrypting, keys[other][0], masks.ENCRYPTING),
+                self.common(other),
                 b"".join(share.to_bytes(_SHARE, "little") for share in pair),
                 self._rng,
             )
@@ -64,8 +63,7 @@ class PairwiseSecrets(Secrets):
         """See `Secrets.receive`."""
         self._left = list(received)
         for other, ciphertext in received.items():
-            key = masks.agree(self._encrypting, self._keys[other][0], masks.ENCRYPTING)
-            plain = masks.decrypt(key, ciphertext)
+            plain = masks.decrypt(self.common(other), ciphertext)
             of_key, of_seed = (
                 int.from_bytes(part, "little") for part in (plain[:_SHARE], plain[_SHARE:])
             )
@@ -89,23 +87,82 @@ class PairwiseSecrets(Secrets):
         }
 
 
+class SigningSecrets(PairwiseSecrets):
+    """The secrets of a client that signs its keys and the list of the clients in the sum.
+
+    The keys that verify signatures are known to all clients before, from a public key
+    infrastructure (Bonawitz et al. 2017, figure 4): they are handed on with the other keys, and are
+    no part of a message. They are drawn anew for each round, as the secrets are.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self._signing, self._signed = rng.bytes(32), b""
+
+    @property
+    def public(self) -> list[bytes]:
+        """The keys for encryption and for masks, their signature, and the key that verifies it."""
+        keys = super().public
+        signature = masks.sign(self._signing, b"".join(keys))
+        return [*keys, signature, masks.verification_key(self._signing)]
+
+    def share(self, me: ClientId, keys: Keys, scheme: "Pairwise", coordinates: int) -> Ciphertexts:
+        """See `Secrets.share`.
+
+        Raises:
+            Failed: keys of a neighbour are not signed by it.
+        """
+        for other, (encrypting, masking, signature, verifying) in keys.items():
+            _require(verifying, signature, encrypting + masking, f"the keys of client {other}")
+        return super().share(me, keys, scheme, coordinates)
+
+    def sign(self, run: int, included: set[ClientId]) -> bytes:
+        """Return the signature of the list of the included clients."""
+        self._signed = _listed(run, included)
+        return masks.sign(self._signing, self._signed)
+
+    def check(self, run: int, included: set[ClientId], signers: Mapping[ClientId, bytes]) -> None:
+        """Check a list of the included clients against what the clients have signed.
+
+        Raises:
+            Failed: it is another list than this client has signed, or a signature does not fit.
+        """
+        if _listed(run, included) != self._signed:
+            raise Failed("secrecy: the server sends another list of clients than was signed")
+        for other, signature in signers.items():
+            if other != self._me:
+                what = f"the list of client {other}"
+                _require(self._keys[other][3], signature, self._signed, what)
+
+
+def _listed(run: int, clients: set[ClientId]) -> bytes:
+    return np.array([run, *sorted(clients)], "<u4").tobytes()
+
+
+def _require(verifying: bytes, signature: bytes, text: bytes, what: str) -> None:
+    if not masks.is_signed(verifying, signature, text):
+        raise Failed(f"secrecy: the signature of {what} does not fit")
+
+
 class Pairwise(Scheme):
     """SecAgg on a graph of neighbours."""
 
-    secrets = PairwiseSecrets
-    keys = 2
+    secrets: type[Secrets] = PairwiseSecrets
+    key_bits = 2 * costs.KEY
     begin_work = 2 * costs.AGREEMENT
 
     def bits(self, degree: int, coordinates: int, left: int | None = None) -> Bits:
         """See `Scheme.bits`."""
         left = degree if left is None else left
         return Bits(
-            keys_up=2 * costs.KEY,
-            keys_down=2 * costs.KEY * degree,
+            keys_up=self.key_bits,
+            keys_down=self.key_bits * degree,
             shares_up=2 * costs.SHARE * degree,
             shares_down=2 * costs.SHARE * left,
             vector=coordinates * self.code.modulus_bits,
             unmasking=costs.SHARE * (left + 1),
+            signatures_up=costs.SIGNATURE * self.signed,
+            signatures_down=costs.SIGNATURE * left * self.signed,
             framing_up=costs.CIPHERTEXT * degree,
             framing_down=costs.CIPHERTEXT * left,
         )
@@ -177,3 +234,16 @@ class Pairwise(Scheme):
                 few = f"{left} clients around client {client} have answered"
                 return f"{few}, {self.needed} are needed"
         return ""
+
+
+class SignedPairwise(Pairwise):
+    """SecAgg with its consistency check: keys, and the list of those in the sum, are signed."""
+
+    secrets = SigningSecrets
+    key_bits = 2 * costs.KEY + costs.SIGNATURE
+    begin_work = 2 * costs.AGREEMENT + costs.SIGN
+    signed = True
+
+    def share_work(self, degree: int, coordinates: int) -> float:
+        """Return: a signature of each neighbour is verified, too."""
+        return super().share_work(degree, coordinates) + degree * costs.VERIFY

@@ -1,12 +1,13 @@
 """What differs between protocols of secure aggregation: sizes, work, and cryptography."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedsim.core.ports import ClientId
+from fedsim.protocol.secrecy import costs, masks
 from fedsim.protocol.secrecy.costs import Bits
 from fedsim.protocol.secrecy.integers import IntegerCode, Integers
 
@@ -32,8 +33,9 @@ class Graph:
         self.clients, self.degree = clients, degree
         self.complete = degree >= len(clients) - 1
         self._of: dict[ClientId, list[ClientId]] = {}
+        self._ring = clients
         if not self.complete:
-            ring = rng().permutation(np.asarray(clients)).tolist()
+            self._ring = ring = rng().permutation(np.asarray(clients)).tolist()
             size, half = len(ring), degree // 2
             steps = [*range(-half, 0), *range(1, half + 1)]
             self._of = {
@@ -53,6 +55,14 @@ class Graph:
             return len(among) - (client in among)
         return sum(other in among for other in self._of[client])
 
+    def groups(self, size: int) -> list[list[ClientId]]:
+        """Return the clients in groups of at least this size, if there are as many.
+
+        They are in the order of their numbers, or of the ring; sizes differ by one at most.
+        """
+        count = max(len(self._ring) // size, 1)
+        return [part.tolist() for part in np.array_split(np.asarray(self._ring), count)]
+
 
 class Secrets(ABC):
     """One client's secrets in one round of a protocol, with real cryptography.
@@ -61,13 +71,33 @@ class Secrets(ABC):
         rng: the client's stream of secrets.
     """
 
-    @abstractmethod
-    def __init__(self, rng: np.random.Generator) -> None: ...
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._encrypting = masks.private_key(rng)
+        self._keys: Keys = {}
 
     @property
     @abstractmethod
     def public(self) -> list[bytes]:
-        """Its public keys."""
+        """Its public keys; the first one is for encryption."""
+
+    def common(self, other: ClientId, purpose: bytes = masks.ENCRYPTING) -> bytes:
+        """Return the common key of this client and a neighbour, 32 bytes."""
+        return masks.agree(self._encrypting, self._keys[other][0], purpose)
+
+    def vote(self, me: ClientId, group: Iterable[ClientId], *, speaks: bool) -> int:
+        """Return a client's vote on the silence of its group, an integer of `VOTE` bits.
+
+        It is 0, or a random number if the client speaks, plus masks of pairs of the group's clients
+        that cancel (Chaum, Journal of Cryptology 1988). So the sum over the group is 0 if all are
+        silent; it is uniform if one speaks, or if a vote is missing.
+        """
+        vote = int.from_bytes(self._rng.bytes(costs.VOTE // 8)) if speaks else 0
+        for other in group:
+            if other != me:
+                added = int(masks.mask(self.common(other, masks.VOTING), 1, costs.VOTE)[0])
+                vote += added if other > me else -added
+        return vote % (1 << costs.VOTE)
 
     @abstractmethod
     def share(self, me: ClientId, keys: Keys, scheme: Any, coordinates: int) -> Ciphertexts:
@@ -105,8 +135,11 @@ class Scheme(ABC):
     secrets: type[Secrets]
     """The class of a client's secrets."""
 
-    keys: int
-    """The number of public keys of a client."""
+    key_bits: int
+    """Bits of a client's public keys, with their signature."""
+
+    signed = False
+    """Whether clients sign the list of those in the sum."""
 
     begin_work: float
     """A client's operations for its keys."""
@@ -115,6 +148,8 @@ class Scheme(ABC):
         self.graph, self.code, self.needed = graph, code, needed
         self.shared: set[ClientId] = set(graph.clients)
         """The clients that have sent shares, as soon as they are known."""
+        self.group_of: dict[ClientId, list[ClientId]] = {}
+        """The group of each client under `silence: grouped`."""
 
     def left_of(self, client: ClientId) -> int:
         """Return how many neighbours of a client have sent shares."""

@@ -7,20 +7,26 @@ import numpy as np
 
 from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, ClientId, Message, Reply, Server
+from fedsim.protocol.aggregation import Tally
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import LEAST, Agreement
 from fedsim.protocol.secrecy.client import Forwarded, Included, Start, scattered
 from fedsim.protocol.secrecy.integers import Integers
 from fedsim.protocol.secrecy.messages import (
+    ConsistencyRequest,
     EncryptedShares,
+    InputRequest,
     KeyRequest,
     Layout,
     Masked,
     MaskedInput,
     NeighbourKeys,
+    Notice,
     PublicKeys,
     Sealed,
     Secret,
+    SignedList,
+    SignedUnmaskRequest,
     Unmasking,
     UnmaskRequest,
     with_shares,
@@ -30,9 +36,12 @@ from fedsim.protocol.wrapping import View
 
 Requests = Message | Mapping[ClientId, Message]
 
-LOST_SHARES, LOST_INPUT, LOST_UNMASKING, ALONE = (
+LOST_KEYS, LOST_SHARES, LOST_NOTICE, LOST_INPUT, LOST_SIGNATURE, LOST_UNMASKING, ALONE = (
+    "no public keys",
     "no encrypted shares",
+    "no notice",
     "no masked input",
+    "no signature",
     "no unmasking",
     "alone in its sum, which is not unmasked",
 )
@@ -43,8 +52,18 @@ class Door(Server, Protocol):
     """A server that ends rounds that a protocol cannot complete."""
 
     @property
+    def asked(self) -> Sequence[ClientId]:
+        """The clients of the last exchange."""
+        ...
+
+    @property
     def silent(self) -> Sequence[ClientId]:
         """The clients whose beacon has arrived in the last exchange."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """Counts that the round table has, also of abandoned rounds."""
         ...
 
     def count_cohort(self, counts: bool) -> None:  # noqa: FBT001
@@ -103,7 +122,8 @@ class SecretServer(View):
         self._run = 0
         self._counted: dict[ClientId, int] = {}  # the last exchange that counted each client
         self._sum: _Sum | None = None
-        self._operations, self._dropped = 0.0, 0  # since the last commit
+        self._places: Integers | None = None  # the union of supports in the open exchange
+        self._seen.tally.add_columns("secrecy_operations", "secrecy_dropouts")
 
     async def exchange(
         self,
@@ -113,9 +133,9 @@ class SecretServer(View):
         again: Callable[[], Requests] | None = None,
     ) -> Sequence[Reply]:
         """Exchange a message under secrecy; see `fedsim.core.ports.Server.exchange`."""
-        self._sum = None
         while True:
             self._run += 1
+            self._sum = self._places = None
             try:
                 return await self._play(message, to)
             except _RoundLostError:
@@ -179,15 +199,6 @@ class SecretServer(View):
             raise self._refusal(f"weighs `{field}` by weights of its own:", text)
         return ratio, float(wanted.sum())
 
-    def commit(self, model: Array, **measures: float) -> None:
-        """Close the round, with the server's operations and the number of drop-outs."""
-        more = {
-            "secrecy_operations": self._operations,
-            "secrecy_dropouts": float(self._dropped),
-        }
-        self._operations, self._dropped = 0.0, 0
-        self._seen.commit(model, **measures, **more)
-
     # -- the interactions --------------------------------------------------------------
 
     async def _play(self, message: Requests, to: Sequence[ClientId] | None) -> Sequence[Reply]:
@@ -196,7 +207,7 @@ class SecretServer(View):
             to = None if len(message) == len(self._seen.clients) else sorted(message)
         keys = {
             client: cast("Any", sent.keys).data
-            for client, sent in (await self._ask(KeyRequest(), to, PublicKeys)).items()
+            for client, sent in (await self._ask(KeyRequest(), to, PublicKeys, LOST_KEYS)).items()
         }
         if not keys:
             return []
@@ -207,8 +218,8 @@ class SecretServer(View):
         shared = set(sent)
         scheme.shared = shared
         self._check(scheme, shared, "shares")
-        inputs = await self._inputs(scheme, message, sent)
-        included, silent = set(inputs), set(self._seen.silent)
+        inputs, silent = await self._inputs(scheme, message, sent)
+        included = set(inputs)
         if self._known.reveals_silence:
             if not included:
                 return []
@@ -221,6 +232,9 @@ class SecretServer(View):
         self._counted.update(dict.fromkeys(inputs, self._run))
         return self._sealed(scheme, inputs, total)
 
+    def _count(self, operations: float) -> None:
+        self._seen.tally.count("secrecy_operations", operations)
+
     def _check(self, scheme: Scheme, left: set[ClientId], what: str) -> None:
         """Raise `_TooFewError` if an unmasking by these clients would fail."""
         count = len(scheme.graph.clients)
@@ -228,7 +242,7 @@ class SecretServer(View):
             raise _TooFewError(f"{len(left)} of {count} clients have sent {what}: {why}")
 
     async def _ask(
-        self, message: Requests, to: Sequence[ClientId] | None, kind: type["_M"], lost: str = ""
+        self, message: Requests, to: Sequence[ClientId] | None, kind: type["_M"], lost: str
     ) -> dict[ClientId, "_M"]:
         """Return the answers of one interaction, by client; log those that are missing."""
         number = self._seen.round
@@ -244,12 +258,11 @@ class SecretServer(View):
             for reply in replies
             if reply.round == self._seen.round and isinstance(reply.message, kind)
         }
-        if lost and to is not None:
-            silent = set(self._seen.silent)
-            missing = [client for client in to if client not in received and client not in silent]
-            self._dropped += len(missing)
-            if missing:
-                self._seen.leave_out(missing, lost)
+        there = received.keys() | set(self._seen.silent)
+        missing = [c for c in (self._seen.asked if to is None else to) if c not in there]
+        if missing:
+            self._seen.tally.count("secrecy_dropouts", len(missing))
+            self._seen.leave_out(missing, lost)
         return received
 
     async def _shares(self, scheme: Scheme, keys: Keys) -> dict[ClientId, Any]:
@@ -267,8 +280,8 @@ class SecretServer(View):
 
     async def _inputs(
         self, scheme: Scheme, message: Requests, sent: Mapping[ClientId, Any]
-    ) -> dict[ClientId, Masked]:
-        """Send the method's message with the shares; return the masked inputs."""
+    ) -> tuple[dict[ClientId, Masked], set[ClientId]]:
+        """Send the method's message with the shares; return masked inputs, and who is silent."""
         shared, messages = set(sent), dict[ClientId, Message]()
         counted = self._known.block.values == "counted"
         for client in sorted(shared):
@@ -283,9 +296,45 @@ class SecretServer(View):
             framing = Secret(bits.framing_down + 2 * costs.NAME, told)
             payloads = (*one.payloads(), Secret(bits.shares_down, near), framing)
             messages[client] = with_shares(type(one))(*payloads)
-        lost = LOST_INPUT
-        replies = await self._ask(messages, sorted(shared), MaskedInput, lost)
-        return {client: cast("Masked", sent.vector) for client, sent in replies.items()}
+        if not (self._known.votes or self._known.unites):
+            return await self._vectors(messages, sorted(shared))
+        notices = await self._ask(messages, sorted(shared), Notice, LOST_NOTICE)
+        silent, speaking = set(self._seen.silent), sorted(notices)
+        if self._known.votes:
+            speaking = [c for c in speaking if self._speaks(scheme.group_of[c], scheme, notices)]
+            silent = set(notices) - set(speaking)
+        if not speaking:
+            return {}, silent
+        places, size = None, 0
+        if self._known.unites:
+            found, sizes = zip(
+                *(cast("Any", notices[client].support).data for client in speaking), strict=True
+            )
+            self._places = places = np.unique(np.concatenate(found))
+            self._count(float(sum(map(len, found))))
+            size = costs.support(len(places), max(sizes))
+        support = Secret(size, (self._run, places))
+        request = InputRequest(support, Secret(costs.NAME))
+        inputs, _ = await self._vectors(request, speaking)
+        return inputs, silent
+
+    async def _vectors(
+        self, message: Requests, to: Sequence[ClientId]
+    ) -> tuple[dict[ClientId, Masked], set[ClientId]]:
+        """Return the masked vectors of clients, and which of the clients are silent."""
+        replies = await self._ask(message, to, MaskedInput, LOST_INPUT)
+        vectors = {client: cast("Masked", sent.vector) for client, sent in replies.items()}
+        return vectors, set(self._seen.silent)
+
+    def _speaks(
+        self, group: Sequence[ClientId], scheme: Scheme, notices: Mapping[ClientId, Notice]
+    ) -> bool:
+        """Return whether a group is not silent; so it is if a vote is missing."""
+        there = scheme.shared.intersection(group)
+        if not there <= notices.keys():
+            return True
+        total = sum(int(cast("Any", notices[client].vote).data) for client in there)
+        return total % (1 << costs.VOTE) != 0
 
     async def _unmask(
         self,
@@ -306,12 +355,24 @@ class SecretServer(View):
         request = UnmaskRequest(
             Secret(len(scheme.shared) + costs.NAME, Included(self._run, included))
         )
+        if scheme.signed:
+            asked = ConsistencyRequest(request.framing)
+            signed = await self._ask(asked, to, SignedList, LOST_SIGNATURE)
+            self._check(scheme, set(signed), "signatures")
+            to = sorted(signed)
+            signers = {v: cast("Any", one.signature).data for v, one in signed.items()}
+            # The clients of the list are known by now; of its signers, one bit each.
+            framing = Secret(
+                len(scheme.shared) + costs.NAME, Included(self._run, included, signers)
+            )
+            more = Secret(costs.SIGNATURE * (len(to) - 1))
+            request = SignedUnmaskRequest(framing, more)
         replies = await self._ask(request, to, Unmasking, LOST_UNMASKING)
         self._check(scheme, set(replies), "unmasking shares")
         coordinates = sizes.pop()
-        self._operations += scheme.server_work(included, scheme.shared, coordinates)
         total = np.sum([masked.integers for masked in inputs.values()], axis=0)
-        self._operations += float(len(included) * coordinates)
+        self._count(scheme.server_work(included, scheme.shared, coordinates))
+        self._count(float(len(included) * coordinates))
         if self._known.block.values == "counted":
             return np.asarray(total)
         told = {client: cast("Any", sent.shares).data for client, sent in replies.items()}
@@ -330,6 +391,11 @@ class SecretServer(View):
             text = f"{self._known.method} sends different vectors in one round"
             raise Failed(f"{self._kind}: {text}, which do not add up")
         clients = sorted(inputs)
+        if self._places is not None:
+            sizes = [part.size for part in first.layout]
+            whole = np.zeros(sum(sizes) + (self._known.factors is not None), np.int64)
+            whole[self._places] = total
+            total = whole
         self._sum = _Sum(clients, scheme, first.layout, total)
         replies = []
         for client in clients:

@@ -121,7 +121,8 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
     policy, data = scenario.participation, scenario.problem.data
     if scenario.secrecy is not None:
         if carry == "bytes":
-            findings.add("secrecy.kind", "its messages are not encoded as bytes")
+            text = f"got {scenario.secrecy.kind}, whose messages have no encoding as bytes"
+            findings.add("secrecy.kind", f"{text}; run it with carry: values")
         return ValueTransport(updates=any(link.error_feedback == "ef21" for link in links))
     more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":

@@ -71,6 +71,7 @@ class RoundServer(Clocked):
     Attributes:
         id: the number of the server in the log.
         weights: the clients' shares of all samples, shape (M,).
+        asked: the clients of the last exchange.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class RoundServer(Clocked):
         self._over: asyncio.Future[None] | None = None  # the wait in progress, if any
         self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
         self._counts = True
+        self.asked: Sequence[ClientId] = ()
         self._opened = 0, 0.0  # the number of the last round, and when its first exchange began
         self._sent_before = 0  # replies and beacons of clients before the open exchange
 
@@ -248,6 +250,7 @@ class RoundServer(Clocked):
         # `open` may count replies that an asynchronous server has kept, and so close the exchange
         # at once. Its messages are sent all the same.
         post = self._protocol.open(message, cohort.clients)
+        self.asked = cohort.clients
         self._sent_before = self._sent
         if self._watched:
             self._protocol.begin_watch(self._calendar.now, cohort.clients)

@@ -1,7 +1,7 @@
 """A round of secure aggregation with real cryptography, without a world around it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from fedsim.core.ports import ClientId
 from fedsim.protocol.secrecy.agreement import Agreement
 from fedsim.protocol.secrecy.blocks import Secrecy
 from fedsim.protocol.secrecy.integers import Integers
+from fedsim.protocol.secrecy.pairwise import SigningSecrets
 from fedsim.protocol.secrecy.scheme import Scheme, Secrets
 
 
@@ -63,12 +64,21 @@ class Cohort:
 
     def unmasked(self, included: set[ClientId], answering: set[ClientId]) -> Integers:
         """Return what the server makes of the masked vectors of some and the answers of others."""
+        if self.scheme.signed:
+            self.sign(included, answering)
         told: dict[ClientId, Any] = {v: self.secrets[v].reveal(included) for v in answering}
         code, total = self.scheme.code, np.zeros(self.coordinates, np.int64)
         for client in included:
             total = code.reduce(total + self.masked(client))
         sum_ = self.scheme.unmask(total, self.keys, self.scheme.shared, included, told)
         return code.centre(sum_)
+
+    def sign(self, included: set[ClientId], answering: set[ClientId]) -> None:
+        """Let some clients sign the list of those in the sum, and check each other's signatures."""
+        signing = {v: cast("SigningSecrets", self.secrets[v]) for v in answering}
+        signatures = {v: one.sign(1, included) for v, one in signing.items()}
+        for one in signing.values():
+            one.check(1, included, signatures)
 
     def plain(self, included: set[ClientId]) -> list[int]:
         """Return the sum of their integers."""

@@ -68,6 +68,17 @@ def test_lightsecagg_takes_six_models_before_its_recovery() -> None:
     assert seen.vector + seen.shares_up + kept == 6 * coordinates * symbol
 
 
+def test_the_consistency_check_takes_signatures_of_keys_and_of_a_list() -> None:
+    """512 bits each (RFC 8032): its own two, and two of each other client."""
+    seen, plain = bits(SecAgg(consistency=True), 100, 500), bits(SecAgg(), 100, 500)
+    assert seen.up - plain.up == 2 * 512
+    assert seen.down - plain.down == 2 * 99 * 512
+    signed, unsigned = (scheme(block, 100, 500) for block in (SecAgg(consistency=True), SecAgg()))
+    assert signed.begin_work - unsigned.begin_work == 87_548
+    verified = signed.share_work(99, 500) - unsigned.share_work(99, 500)
+    assert verified == pytest.approx(99 * 273_364)
+
+
 def test_framing_is_apart() -> None:
     """A nonce of 96 bits, a tag of 128 and a name of 32 for each encrypted share."""
     seen = bits(SecAgg(), 10, 100)

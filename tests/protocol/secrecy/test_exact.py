@@ -16,7 +16,12 @@ from tests.tiers import examples
 pytestmark = pytest.mark.needs("secrecy")
 
 blocks = st.one_of(
-    st.builds(SecAgg, threshold=st.floats(0.3, 1), bits=st.integers(2, 20)),
+    st.builds(
+        SecAgg,
+        threshold=st.floats(0.3, 1),
+        bits=st.integers(2, 20),
+        consistency=st.sampled_from([False, False, True]),
+    ),
     st.builds(SecAggPlus, threshold=st.floats(0.3, 1), neighbours=st.sampled_from([2, 4])),
     st.builds(
         LightSecAgg, threshold=st.floats(0.3, 1), colluding=st.sampled_from([0, 0.1, 0.5, 0.9])

@@ -1,6 +1,8 @@
 """Whole runs under secure aggregation."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,21 +10,26 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.addons.live.refusals import check_live
 from fedsim.addons.repricing.api import reprice
-from fedsim.algorithms import FedAvg
-from fedsim.core.errors import ScenarioError
-from fedsim.core.ports import Array, Reply, Server
+from fedsim.algorithms import CensoredHeavyBall, FedAvg
+from fedsim.algorithms.censored import Innovation
+from fedsim.core.errors import LiveError, ScenarioError
+from fedsim.core.ports import Array, Payload, Reply, Server
+from fedsim.protocol.secrecy import client as clients
 from fedsim.protocol.secrecy.client import SecretMemory
 from fedsim.protocol.secrecy.method import SecretMethod
 from fedsim.protocol.secrecy.server import SecretServer
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
+from fedsim.sim.worlds.server import RoundServer
 from tests.algorithms.local_loops import SIZES, local, told
 from tests.runs import files, small
 
 FEDAVG: Mapping[str, Any] = {"kind": "fedavg", "step_size": 0.05, "local_steps": 3}
 PHONE: Mapping[str, Any] = {"device": "phone-mid", "radio": "lte"}
 CLIP: float = 300.0
+NEEDS = pytest.mark.needs("secrecy")
 
 LOSSY: dict[str, Any] = {
     "fleet": [
@@ -36,6 +43,11 @@ LOSSY: dict[str, Any] = {
     "stop": {"rounds": 12},
 }
 """Each message is lost with a probability of 9 %."""
+
+TOP_K = {"wire": {"values": "float64", "up": {"compressor": {"kind": "top-k", "count": 3}}}}
+
+SHORT = {"algorithm": {"kind": "ef21", "step_size": 4e-4}}
+"""A step that suits top-k."""
 
 STEPS = {"fedavg": 0.001, "scaffold": 0.0001, "chb": "0.2/L", "ef21": "0.5/L", "diana": "0.1/L"}
 
@@ -68,6 +80,12 @@ def tables(folder: Path) -> dict[str, bytes]:
         secret("chb", threshold=0.5) | LOSSY,
         secret("chb", "secagg+", neighbours=6, threshold="1/2", silence="mask") | LOSSY,
         secret("ef21", "lightsecagg", threshold=0.6, colluding=0.2) | LOSSY,
+        secret("chb", silence="grouped", group=2, consistency=True),
+        secret("chb", "secagg+", silence="grouped", group=2, neighbours=4) | LOSSY,
+        secret("chb", "lightsecagg", silence="grouped", group=3, colluding=0.2) | LOSSY,
+        secret(threshold=0.5, consistency=True) | LOSSY,
+        secret("ef21", supports="union") | TOP_K | SHORT,
+        secret("ef21", "lightsecagg", supports="union", colluding=0.2) | LOSSY | TOP_K | SHORT,
     ],
 )
 def test_counted_and_exact_runs_have_the_same_log(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -114,30 +132,30 @@ class _Kept:
     """Keeps the memories and the server of a run under secrecy."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.memories: list[SecretMemory] = []
+        self.memories: dict[int, SecretMemory] = {}
         self.servers: list[SecretServer] = []
         self.models: list[Array] = []
-        memory, server, commit = SecretMethod.memory, SecretMethod.server, SecretServer.commit
+        handle, server, commit = SecretMethod.handle, SecretMethod.server, RoundServer.commit
 
-        def keep_memory(method: SecretMethod, initial: Array) -> SecretMemory:
-            self.memories.append(memory(method, initial))
-            return self.memories[-1]
+        async def keep_memory(method: SecretMethod, client: Any, message: Any) -> Any:
+            self.memories[client.id] = client.state
+            return await handle(method, client, message)
 
         def keep_server(method: SecretMethod, seen: Server) -> Server:
             view: Any = server(method, seen)
             self.servers.append(view)
             return view  # type: ignore[no-any-return]
 
-        def keep_model(view: SecretServer, model: Array, **measures: float) -> None:
+        def keep_model(world: RoundServer, model: Array, **measures: float) -> None:
             self.models.append(model)
-            commit(view, model, **measures)
+            commit(world, model, **measures)
 
-        patch.setattr(SecretMethod, "memory", keep_memory)
+        patch.setattr(SecretMethod, "handle", keep_memory)
         patch.setattr(SecretMethod, "server", keep_server)
-        patch.setattr(SecretServer, "commit", keep_model)
+        patch.setattr(RoundServer, "commit", keep_model)
 
 
-@pytest.mark.parametrize("silence", ["reveal", "mask"])
+@pytest.mark.parametrize("silence", ["reveal", "mask", "grouped"])
 def test_sums_of_changes_stay_right_as_clients_drop_out(
     silence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +167,7 @@ def test_sums_of_changes_stay_right_as_clients_drop_out(
     (server,) = kept.servers
     clients = sorted(server._counted)
     held, taken_back = np.zeros(kept.models[0].size), 0
-    for number, memory in enumerate(kept.memories):
+    for number, memory in kept.memories.items():
         held = held + memory.inner.held
         pending = memory.pending
         if pending is not None and server._counted.get(number, 0) != pending.run:
@@ -178,6 +196,112 @@ def test_rand_k_sends_the_same_coordinates_of_all(tmp_path: Path) -> None:
     assert masked == {(2 + 1) * 19}
 
 
+CENSORED = secret("chb", bits=24) | {"fleet": [{"count": 9, **PHONE}], "stop": {"rounds": 12}}
+
+
+def censored(**block: Any) -> fedsim.Result:
+    return fedsim.run(small(**CENSORED | {"secrecy": CENSORED["secrecy"] | block}), check=False)
+
+
+def senders(result: fedsim.Result, message: str) -> dict[int, set[int]]:
+    """Return which clients have sent a message in each round."""
+    rows = result.events[(result.events["event"] == "send") & (result.events["message"] == message)]
+    numbers = rows["node"].astype(str).str.removeprefix("client-").astype(int)
+    return {int(n): set(numbers[rows["round"] == n]) for n in result.rounds["round"][1:]}
+
+
+def test_silence_is_visible_at_the_level_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group is silent if all its clients are; the models are those of masked zeros."""
+    masked, answer = censored(silence="mask"), clients._answer
+    groups, spoke = [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}], defaultdict[int, set[int]](set)
+
+    def answered(client: Any, *others: Any) -> Any:
+        spoke[client.state.run].add(client.id)
+        return answer(client, *others)
+
+    monkeypatch.setattr(clients, "_answer", answered)
+    seen = censored(silence="grouped", group=3)
+    assert seen.rounds["objective"].tolist() == masked.rounds["objective"].tolist()
+    vectors, notices = (senders(seen, name) for name in ("maskedinput", "notice"))
+    for number, sent in vectors.items():
+        speaking = [group for group in groups if group & spoke[number]]
+        assert sent == set[int]().union(*speaking)
+        assert notices[number] == set(range(9))
+    assert {len(sent) for sent in vectors.values()} == {0, 3, 6, 9}
+    votes = seen.events[seen.events["message"] == "notice"]
+    assert set(votes["payload_bits"]) == {32}
+    assert (seen.rounds["secrecy_dropouts"][1:] == 0).all()
+
+
+class Twofold(CensoredHeavyBall):
+    """CHB whose clients send a number and a part of another size, too."""
+
+    kind: Literal["twofold"] = "twofold"  # type: ignore[assignment]
+
+    async def handle(self, client: Any, message: Any) -> Any:
+        """Return the innovation, a number and two more coordinates; or silence."""
+        reply = await super().handle(client, message)
+        if not isinstance(reply, Innovation):
+            return reply
+        more = client.pack(np.array(0.5)), client.pack(np.ones(2))
+        return ThreeParts(reply.delta, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreeParts(Innovation):
+    """An innovation with two more fields."""
+
+    number: Payload
+    more: Payload
+
+
+@pytest.mark.parametrize("silence", ["mask", "grouped"])
+def test_a_masked_zero_has_the_size_of_several_fields(silence: str) -> None:
+    block = CENSORED["secrecy"] | {"silence": silence}
+    changes = CENSORED | {"secrecy": block, "algorithm": {"kind": "twofold", "step_size": "0.2/L"}}
+    result = fedsim.run(small(**changes), blocks=[Twofold], check=False)
+    assert result.summary["status"].tolist() == ["done"]
+    sent = result.events[result.events["message"] == "maskedinput"]
+    assert set(sent["payload_bits"]) == {(10 + 1 + 2) * 28}  # 9 (2^24 - 1) + 1 has 28 bits
+    wanted = censored(silence=silence).rounds["objective"]
+    assert result.rounds["objective"].tolist() == pytest.approx(wanted.tolist(), rel=1e-6)
+
+
+def united(kind: str, **more: Any) -> dict[str, Any]:
+    block = {"kind": kind, "clip": CLIP * 1000, "bits": 24, "supports": "union"}
+    return TOP_K | SHORT | {"secrecy": block | more}
+
+
+@pytest.mark.parametrize("kind", ["secagg", "lightsecagg"])
+def test_top_k_sends_the_union_of_supports(kind: str) -> None:
+    """The models are those of top-k without secrecy; the bits are those of the union."""
+    plain = fedsim.run(small(**united(kind) | {"secrecy": None}), check=False)
+    seen = fedsim.run(small(**united(kind)), check=False)
+    assert np.abs(seen.model() - plain.model()).max() < 1e-3 * np.abs(plain.model()).max()
+    sent = seen.events[seen.events["event"] == "send"]
+    bits = {name: rows["payload_bits"] for name, rows in sent.groupby("message", observed=True)}
+    assert set(bits["notice"]) <= {4, 8, 10}  # at most three places of 4 bits, or a bit for each
+    sizes = set(bits["maskedinput"] // 27)  # 5 (2^24 - 1) + 1 has 27 bits
+    assert sizes > {5, 6, 7}
+    assert max(sizes) <= 10
+    assert set(bits["inputrequest"]) <= {8 + 32, 10 + 32}
+
+
+def test_the_consistency_check_is_an_interaction() -> None:
+    """Two messages more, with a signature each, and those of all others with the request."""
+    plain, seen = (fedsim.run(small(**secret(consistency=asked))) for asked in (False, True))
+    assert seen.rounds["objective"].tolist() == plain.rounds["objective"].tolist()
+    bits = seen.events[seen.events["event"] == "send"].groupby("message", observed=True)
+    first = bits["payload_bits"].first()
+    assert first["publickeys"] == 2 * 256 + 512
+    assert first["neighbourkeys"] == 4 * (2 * 256 + 512 + 32)
+    assert first["consistencyrequest"] == 5 + 32
+    assert first["signedlist"] == 512
+    assert first["signedunmaskrequest"] == 5 + 32 + 4 * 512
+    assert "unmaskrequest" not in first
+    assert seen.rounds["t"].iloc[-1] > plain.rounds["t"].iloc[-1]
+
+
 # What is charged and logged.
 
 
@@ -190,7 +314,7 @@ def test_every_client_counts_once_in_a_round(tmp_path: Path) -> None:
 
 
 def test_rounds_below_the_threshold_are_abandoned_and_paid_for(tmp_path: Path) -> None:
-    """Two of five are too slow to send their vectors by the deadline."""
+    """Two of five are too slow to send their shares by the deadline, which has a row for each."""
     slow = {"device": {"kind": "phone-mid", "speed": "1 Mflop/s"}, "radio": "lte"}
     changes = secret(threshold=0.8) | {
         "fleet": [{"count": 3, **PHONE}, {"count": 2, **slow}],
@@ -200,9 +324,8 @@ def test_rounds_below_the_threshold_are_abandoned_and_paid_for(tmp_path: Path) -
     result = fedsim.run(small(**changes), out=tmp_path, check=False)
     abandoned = result.events[result.events["event"] == "abandoned"]
     assert len(abandoned) == 4
-    assert abandoned["detail"].str.contains("3 clients have answered, 4 are needed").any() or (
-        abandoned["detail"].str.contains("has sent keys|have sent").all()
-    )
+    text = "3 of 5 clients have sent shares: 3 clients have answered, 4 are needed"
+    assert set(abandoned["detail"]) == {text}
     assert (result.rounds["objective"][1:] == result.rounds["objective"][0]).all()
     assert (result.rounds["bits_up"][1:] > 0).all()
 
@@ -238,9 +361,54 @@ def test_runs_go_on_without_those_that_drop_out(cause: str, method: str, tmp_pat
     rounds = result.rounds
     assert rounds["objective"].iloc[-1] < rounds["objective"].iloc[0]
     skipped = result.events[result.events["event"] == "skipped"]["detail"].astype(str)
-    phases = {"no encrypted shares", "no masked input", "no unmasking"}
+    phases = {"no public keys", "no encrypted shares", "no masked input", "no unmasking"}
     lost = skipped[skipped.isin(phases)]
     assert len(lost) or cause == "battery"
+
+
+PHASES = {
+    "no public keys": 0.3,
+    "no encrypted shares": 0.6,
+    "no notice": 0.7,
+    "no masked input": 0.8,
+    "no signature": 0.9,
+    "no unmasking": 1.0,
+}
+"""What a client lacks in the first round whose battery has this charge at the start, J."""
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("values", ["counted", pytest.param("exact", marks=NEEDS)])
+def test_a_battery_that_ends_between_interactions_has_a_row(phase: str, values: str) -> None:
+    """The others' sum goes on, to the bit; the client is in it if only its unmasking is missing."""
+    battery = {"battery": {"capacity": f"{PHASES[phase]} J"}}
+    block: dict[str, Any] = {"threshold": 0.5, "silence": "grouped", "consistency": True}
+    scenario = secret("chb", values=values, **block) | {
+        "fleet": [{"count": 6, **PHONE}, {"count": 1, **PHONE, **battery}],
+        "stop": {"rounds": 2},
+    }
+    result = fedsim.run(small(**scenario), check=False)
+    rows = result.events[result.events["event"] == "skipped"]
+    (row,) = rows[rows["detail"].isin(PHASES)].to_dict("records")
+    assert (row["round"], row["node"], row["detail"]) == (1, "client-6", phase)
+    assert result.rounds["secrecy_dropouts"].tolist()[1:] == [1, 0]
+    assert result.rounds["objective"][1] < result.rounds["objective"][0]
+
+
+def test_an_abandoned_round_has_its_own_drop_outs() -> None:
+    """Nothing is repeated from the last complete round, and nothing carried to the next one."""
+    result = fedsim.run(small(**secret(threshold=0.9) | LOSSY), check=False)
+    skipped = result.events[result.events["event"] == "skipped"]
+    details = skipped["detail"].astype(str)
+    lost = skipped[details.str.startswith("no ")].groupby("round").size()
+    abandoned = set(result.events[result.events["event"] == "abandoned"]["round"])
+    assert len(abandoned) > 3
+    for number, dropped, operations in zip(
+        *(result.rounds[name][1:] for name in ("round", "secrecy_dropouts", "secrecy_operations")),
+        strict=True,
+    ):
+        assert dropped == lost.get(number, 0)
+        assert (operations == 0) == (number in abandoned)
 
 
 def test_a_re_priced_run_is_the_run(tmp_path: Path) -> None:
@@ -323,6 +491,7 @@ def test_a_number_beyond_the_clip_is_refused_by_name() -> None:
     assert "fednova sends the number, 3, which is not within" in result.summary["reason"][0]
 
 
+RAND_K = {"compressor": {"kind": "rand-k", "count": 2}}
 ASYNCHRONOUS = {"participation": {"kind": "asynchronous"}}
 
 
@@ -340,6 +509,37 @@ ASYNCHRONOUS = {"participation": {"kind": "asynchronous"}}
             {"wire": {"up": {"compressor": {"kind": "qsgd"}, "error_feedback": "ef"}}},
             "wire.up.error_feedback: got ef",
         ),
+        (
+            {
+                "wire": {
+                    "up": {"compressor": {"kind": "rand-k", "count": 2}, "error_feedback": "ef"}
+                }
+            },
+            "a client does not learn the error of a vector that was not counted",
+        ),
+        (
+            {
+                "algorithm": {"kind": "chb", "step_size": "1/L"},
+                "secrecy": {"kind": "secagg", "supports": "union", "silence": "mask"},
+            },
+            "a silent client would be the one without a support",
+        ),
+        (
+            {
+                "privacy": {"clip": 1.0, "noise": 1.0, "where": "distributed"},
+                "secrecy": {"kind": "secagg", "supports": "union"},
+            },
+            "clients add noise to all their coordinates",
+        ),
+        (
+            {"secrecy": {"kind": "secagg", "group": 3}},
+            "group: got 3, but silence is reveal",
+        ),
+        (
+            {"secrecy": {"kind": "secagg+", "neighbours": 4, "silence": "grouped"}},
+            "got 4, whose clients need 12 neighbours",
+        ),
+        ({"secrecy": {"kind": "secagg+", "neighbours": 4, "consistency": True}}, "consistency"),
         ({"fleet": [{"count": 5, "attack": {"kind": "alie"}}]}, "neither seen by others"),
         (
             {"participation": {"kind": "full", "deadline": "2 s", "late": "keep"}},
@@ -377,3 +577,15 @@ def test_a_share_may_be_written_as_a_ratio() -> None:
     (variant,) = load(small(secrecy={"kind": "secagg", "threshold": "2/3"})).variants
     assert variant.scenario.secrecy is not None
     assert variant.scenario.secrecy.threshold == 2 / 3
+
+
+def test_messages_have_no_encoding_as_bytes() -> None:
+    with pytest.raises(ScenarioError, match=r"secrecy\.kind: got secagg, whose messages have no"):
+        fedsim.run(small(secrecy={"kind": "secagg"}), carry="bytes")
+
+
+@pytest.mark.parametrize("kind", ["secagg", "lightsecagg"])
+def test_live_runs_are_refused(kind: str) -> None:
+    plan = load(small(secrecy={"kind": kind}))
+    with pytest.raises(LiveError, match=f"got {kind}, whose messages have no encoding as bytes"):
+        check_live(Builder(plan).build(plan.variants[0], 1))

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from fedsim.core.errors import Failed
 from fedsim.core.ports import ClientId
 from fedsim.protocol.secrecy import masks, shamir
 from fedsim.protocol.secrecy.blocks import LightSecAgg, SecAgg, SecAggPlus, Secrecy
 from fedsim.protocol.secrecy.coded import powers, solve
+from fedsim.protocol.secrecy.pairwise import SigningSecrets
 from tests.protocol.secrecy.cohorts import Cohort
 
 pytestmark = pytest.mark.needs("secrecy")
@@ -107,3 +109,57 @@ def test_what_a_client_reveals_is_one_of_two_secrets() -> None:
     told = cohort.secrets[1].reveal({0, 1, 2})
     assert sorted(told) == sorted(ALL)
     assert all(isinstance(share, int) for share in told.values())
+
+
+def total(cohort: Cohort, speaking: set[ClientId], voting: set[ClientId]) -> int:
+    """Return the sum of the votes of some clients, modulo 2^32."""
+    votes = [cohort.secrets[v].vote(v, sorted(ALL), speaks=v in speaking) for v in voting]
+    return sum(votes) % 2**32
+
+
+@pytest.mark.parametrize("block", [SecAgg(), LightSecAgg()], ids=lambda block: block.kind)
+def test_votes_of_a_group_add_up_to_zero_only_if_all_are_silent(block: Secrecy) -> None:
+    """Whoever speaks, and whoever's vote is missing, the sum and each vote are uniform."""
+    sums: dict[str, list[int]] = {"one": [], "two": [], "missing": [], "silent client": []}
+    for seed in range(60):
+        cohort = whole(block, 1, seed)
+        assert total(cohort, set(), ALL) == 0
+        sums["one"].append(total(cohort, {seed % 5}, ALL))
+        sums["two"].append(total(cohort, {1, 4}, ALL))
+        sums["missing"].append(total(cohort, set(), ALL - {seed % 5}))
+        sums["silent client"].append(total(cohort, set(), {seed % 5}))
+    for name, drawn in sums.items():
+        counts, _ = np.histogram(drawn, bins=np.linspace(0, 2**32, 5))
+        assert chisquare(counts).pvalue > 1e-3, name
+
+
+def signing(cohort: Cohort, client: ClientId) -> SigningSecrets:
+    secrets = cohort.secrets[client]
+    assert isinstance(secrets, SigningSecrets)
+    return secrets
+
+
+def test_a_server_that_sends_different_lists_gets_no_shares() -> None:
+    """Else it would get shares of the key and of the seed of one client, from different ones."""
+    cohort = whole(SecAgg(consistency=True), 3, 6)
+    lists = {v: ALL - {0} if v < 3 else ALL for v in (1, 2, 3, 4)}
+    signatures = {v: signing(cohort, v).sign(1, one) for v, one in lists.items()}
+    with pytest.raises(Failed, match="the signature of the list of client 3 does not fit"):
+        signing(cohort, 1).check(1, lists[1], signatures)
+    with pytest.raises(Failed, match="sends another list of clients than was signed"):
+        signing(cohort, 1).check(1, ALL, signatures)
+    old = {v: signing(cohort, v).sign(2, ALL) for v in ALL}
+    for v in ALL:
+        signing(cohort, v).sign(3, ALL)
+    with pytest.raises(Failed, match="does not fit"):
+        signing(cohort, 1).check(3, ALL, old)
+
+
+def test_a_server_that_replaces_keys_gets_no_shares() -> None:
+    cohort = Cohort(SecAgg(consistency=True), sorted(ALL), 3, 7)
+    encrypting, masking, signature, verifying = cohort.keys[2]
+    cohort.keys[2] = [masks.public_key(masks.private_key(np.random.default_rng(0)))]
+    cohort.keys[2] += [masking, signature, verifying]
+    assert cohort.keys[2][0] != encrypting
+    with pytest.raises(Failed, match="the signature of the keys of client 2 does not fit"):
+        cohort.share(ALL)

@@ -60,7 +60,10 @@ def run_command(
     browser: BrowserPage = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario: all variants, all seeds; end with a table and a figure.
+    """Run a scenario: all variants, all seeds; end with an answer, a table and a figure.
+
+    The answer compares the cheapest variant that reached the target
+    with the next cheapest one; `fedsim compare` has all pairs.
 
     Complete runs of the same scenario, data and code are kept. Runs
     with other values move to OUT/.earlier, and return when the scenario

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, reject_renamed
+from fedsim.core.errors import FedsimError
 from fedsim.core.ports import Array
 from fedsim.core.text import DIGITS, digits_apart, quantity, visible
 from fedsim.problems import ProgramProblem
@@ -309,7 +310,12 @@ def _identical_seeds(job: Job, first_rounds: Opening | None) -> Iterator[Note]:
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
-    began = first_rounds or opening(job)
+    try:
+        began = first_rounds or opening(job)
+    except FedsimError:
+        raise
+    except Exception:  # noqa: BLE001 - of user-defined code: the run itself reports it
+        return
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import pandas as pd
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 import fedsim
@@ -256,7 +255,7 @@ def test_the_command_shows_complete_variants_beside_a_failed_one(
     broken = {"broken": {"algorithm": {"kind": "broken"}}}
     file = tmp_path / "study.yaml"
     file.write_text(
-        yaml.safe_dump(
+        json.dumps(
             small(
                 name="mixed",
                 algorithm=GD,

@@ -317,15 +317,13 @@ def test_one_variant_that_is_refused_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_refused_in_its_replay_leaves_the_others(tmp_path: Path) -> None:
-    """A battery that runs empty under the new prices is found as late as that."""
+    """A battery that runs empty under the new prices is found there."""
     source = small(rounds=20)
-    first, second = source["fleet"]
-    charged = {"fleet": [first | {"battery": {"capacity": "5 mWh"}}, second]}
-    study = source | {"variants": {"charged": charged, "mains": {}}}
+    study = source | {"variants": {"long": {}, "short": {"stop": {"rounds": 1}}}}
     fedsim.run(study, out=tmp_path / "before")
-    thirsty = "fleet.0.radio=nb-iot"
-    with pytest.raises(RepricingError, match="charged, seed 1") as error:
-        fedsim.reprice(tmp_path / "before", [thirsty], tmp_path / "priced")
+    battery = "fleet.0.battery={capacity: 0.5 mWh}"
+    with pytest.raises(RepricingError, match="long, seed 1: --set fleet") as error:
+        fedsim.reprice(tmp_path / "before", [battery], tmp_path / "priced")
     assert error.value.title.startswith("1 of 2 runs are re-priced")
-    assert list(study_in(tmp_path / "priced").variants) == ["mains"]  # type: ignore[union-attr]
-    assert not (tmp_path / "priced/charged").exists()
+    assert list(study_in(tmp_path / "priced").variants) == ["short"]  # type: ignore[union-attr]
+    assert not (tmp_path / "priced/long").exists()

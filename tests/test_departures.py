@@ -73,7 +73,7 @@ def test_a_battery_that_runs_empty_after_its_threshold_is_one_end() -> None:
     rounds = [int((ends <= t).sum()) for t in deaths["t"]]
     assert deaths["round"].tolist() == rounds
     assert min(rounds) > 1
-    (count,) = (column for column in result.summary if column.startswith("left."))
+    (count,) = (column for column in result.summary if str(column).startswith("left."))
     assert (count, result.summary[count].item()) == ("left.charge too low", 2)
     (note,) = [each for each in result.notes if each.key == "fleet"]
     for client, t in left.items():

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import fedsim
+from fedsim.cli.job_table import overview
 from fedsim.results.record.scenarios import Note
 from tests.runs import SMALL, small
 
@@ -161,3 +163,18 @@ def test_a_deadline_and_an_unlike_reply_are_printed_unlike(factor: float) -> Non
     took = rest.partition("a reply takes ")[2].partition(";")[0]
     assert span[:3] == took[:3]
     assert span != took
+
+
+def test_groups_of_one_preset_that_differ_are_listed() -> None:
+    preset = {"device": "phone-mid", "radio": "wifi"}
+    slow = {"device": {"kind": "phone-mid", "speed": "1 Gflop/s"}, "radio": "wifi"}
+    fleet = [{"count": 2, **preset}, {"count": 2, **slow}, {"count": 1, **preset}]
+    found = fedsim.check(small(fleet=fleet))
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(overview(found.jobs, found.openings, ()))
+    drawn = " ".join(captured.get().split())
+    assert (
+        "fleet 5 x phone-mid over wifi group 1, 2 of the phone-mid over wifi: device.speed" in drawn
+    )
+    assert "device.speed 1 Gflop/s instead of 10 Gflop/s (group 0) model" in drawn

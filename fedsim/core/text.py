@@ -146,3 +146,32 @@ def digits_apart(value: float, others: "Iterable[float]") -> int:
             for other in unlike
         )
     )
+
+
+_UNIT = r"(?:%|[qryzafpn\u00b5mkMGTPEZYRQ]?(?:bit|byte|flop|Wh|Hz|[sJWBgm])\b)"
+
+_FIGURE = re.compile(rf"(?<=\d) (?={_UNIT})")
+"""The space between a number and its unit."""
+
+
+def unbroken(text: str) -> str:
+    r"""Return a text in which no line ends between a number and its unit.
+
+    >>> unbroken("95 % interval of 3 seeds, 10 ms").split(" ")
+    ['95\xa0%', 'interval', 'of', '3', 'seeds,', '10\xa0ms']
+    """
+    return _FIGURE.sub("\N{NO-BREAK SPACE}", text)
+
+
+_SKIPPED = "script|style|pre|code|svg|title|option|textarea"
+
+_TEXTS = re.compile(rf"<({_SKIPPED})\b.*?</\1>|(?<=>)[^<>]+(?=<)", re.DOTALL | re.IGNORECASE)
+
+
+def unbroken_html(page: str) -> str:
+    r"""Return a page whose texts are `unbroken`, without its code, drawings and choices.
+
+    >>> unbroken_html("<p>10 ms<code>10 ms</code>10 ms</p>")
+    '<p>10\xa0ms<code>10 ms</code>10\xa0ms</p>'
+    """
+    return _TEXTS.sub(lambda found: found[0] if found[1] else unbroken(found[0]), page)

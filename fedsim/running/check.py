@@ -16,7 +16,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, reject_renamed
 from fedsim.core.errors import FedsimError
 from fedsim.core.ports import Array
-from fedsim.core.text import DIGITS, digits_apart, quantity, visible
+from fedsim.core.text import DIGITS, digits_apart, quantity, unbroken, visible
 from fedsim.problems import ProgramProblem
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
 from fedsim.results.record.scenarios import Note
@@ -418,8 +418,8 @@ class Check:
         """Return HTML for notebooks."""
         from fedsim.core.tables import as_html
 
-        notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.lines)
-        title = f"<p>{escape(visible(self.title))}</p>\n"
+        notes = "".join(f"<li>{escape(unbroken(visible(text)))}</li>" for text in self.lines)
+        title = f"<p>{escape(unbroken(visible(self.title)))}</p>\n"
         return title + as_html(self.table()) + (f"<ul>{notes}</ul>" if notes else "")
 
     def table(self) -> "Table":

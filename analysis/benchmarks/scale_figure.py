@@ -70,7 +70,9 @@ def main() -> None:
     """Draw the figure and print the table."""
     forms = by_form(TABLE)
     save(draw(forms), FIGURE)
-    print("| clients | start | per round | end | first sampling | memory | log per sampled client |")
+    print(
+        "| clients | start | per round | end | first sampling | memory | log per sampled client |"
+    )
     print("|---|---|---|---|---|---|---|")
     for form, sizes in forms.items():
         for clients, figures in sizes.items():

@@ -135,11 +135,10 @@ def best_at_target(result: Result) -> str:
     target = Target.usual(result.summary)
     if target.measure in ("", "gap") or target.measure not in result.rounds:
         return ""
-    costs = target.costs(result)
-    by_variant = costs[costs["reached"]].groupby("variant", observed=True)["joules"]
-    complete = by_variant.size() == costs.groupby("variant", observed=True).size()
-    spent = {str(name): float(joules) for name, joules in by_variant.mean().items()}
-    if best := _least({name: joules for name, joules in spent.items() if complete[name]}):
+    by_variant = target.costs(result).groupby("variant", observed=True)
+    means = by_variant["joules"].mean()[by_variant["reached"].all()]
+    spent = {str(name): float(joules) for name, joules in means.items()}
+    if best := _least(spent):
         return f"{best}: {quantity(spent[best], 'J')} to {target}"
     figures = result.rounds.assign(figure=feasible_figure(result.rounds, target.measure))
     sign = -1.0 if higher_is_better(target.measure) else 1.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.results.analysis import battery_deaths
 from tests.runs import small
 
 SMALL_BATTERY = {"capacity": "0.02 Wh", "charge": "20.2 %"}
@@ -54,6 +55,31 @@ def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> N
     body = re.sub(r"\s*<[^>]*>\s*", "\n", page[page.index("<main") :])
     lines = [line for line in body.splitlines() if line.strip()]
     assert lines[lines.index("Overview") + 1] == "6 of 8 clients left for good (charge too low)."
+
+
+def test_a_battery_that_runs_empty_after_its_threshold_is_one_end() -> None:
+    """A client leaves at the threshold; that its idle power empties the battery is no news."""
+    tiny = {"capacity": "0.5 mWh", "threshold": "20 %", "cutoff": "15 %"}
+    fleet = [
+        {"count": 2, "device": "pi-4", "radio": "wifi", "battery": tiny},
+        {"count": 3, "device": "pi-4", "radio": "wifi"},
+    ]
+    result = fedsim.run({**STUDY, "fleet": fleet, "stop": {"rounds": 400}})
+    deaths = battery_deaths(result.events).set_index("client")
+    left = result.clients.set_index("client")["left_s"].dropna()
+    assert deaths.index.tolist() == left.index.tolist() == ["client-0", "client-1"]
+    assert (deaths["t"] > left).all()
+    ends = result.rounds["t"].to_numpy()
+    rounds = [int((ends <= t).sum()) for t in deaths["t"]]
+    assert deaths["round"].tolist() == rounds
+    assert min(rounds) > 1
+    (count,) = (column for column in result.summary if str(column).startswith("left."))
+    assert (count, result.summary[count].item()) == ("left.charge too low", 2)
+    (note,) = [each for each in result.notes if each.key == "fleet"]
+    for client, t in left.items():
+        number = (ends <= t).sum()
+        assert f"{client} in round {number} at {t:.3g} s (charge too low)" in note.text
+    assert "battery empty" not in note.text
 
 
 def test_a_run_that_ends_because_all_left_says_who_when_and_why(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def main() -> None:
     """Draw the figure and print the table."""
     forms = by_form(TABLE)
     save(draw(forms), FIGURE)
-    print("| clients | start | per round | end | first sampling | memory | log per client |")
+    titles = ("clients", "start", "per round", "end", "first sampling", "memory", "log per client")
+    print(f"| {' | '.join(titles)} |")
     print("|---|---|---|---|---|---|---|")
     for form, sizes in forms.items():
         for clients, figures in sizes.items():

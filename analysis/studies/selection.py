@@ -207,7 +207,7 @@ def finding(spent: pd.DataFrame) -> str:
 
 
 def draw(spent: pd.DataFrame) -> Figure:
-    """Draw time and energy to the accuracy: a row a policy, a mark a seed; a panel a fleet."""
+    """Draw time and energy to the accuracy: a row a policy, one mark per seed; a panel a fleet."""
     figure, every = panels(6, 3, 3.0, sharey=True)
     names = list(POLICIES.values())
     seeds = spent["seed"].nunique()
@@ -235,7 +235,7 @@ def draw(spent: pd.DataFrame) -> Figure:
     entitle(
         figure,
         f"Client selection: {TARGET:.0%} of digits right, 5 of 40 clients a round\n"
-        f"a mark a seed ({seeds}), bars the medians; oracles in the other colour",
+        f"one mark per seed ({seeds}), bars the medians; oracles in the other colour",
     )
     return figure
 

@@ -238,7 +238,11 @@ Practical = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
+    typer.Option(
+        metavar="VARIANT",
+        help="the variant that the others are compared with; the answer compares the cheapest"
+        " variant with it, and with the next cheapest one if not given",
+    ),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print only results: no progress, no next commands")

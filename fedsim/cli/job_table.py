@@ -1,6 +1,7 @@
 """The tables of `fedsim check`: shared settings, one job, the split, and differing settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from math import floor, inf
 from typing import Any
 
@@ -63,7 +64,10 @@ IN_FULL = 6
 """Largest number of variants that are all described; of more, only the first one is."""
 
 _MOST_KINDS = 4
-"""Number of pairs of device and radio that are named on one line."""
+"""Number of pairs of device and radio that are named on one line, and of groups that differ."""
+
+_MOST_DIFFERENCES = 3
+"""Number of settings that are named in which a group differs from another of its kind."""
 
 
 def overview(
@@ -103,6 +107,8 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
     for sentence in differences_of_clients(job):
         yield "", sentence
     yield "fleet", _fleet(job)
+    for sentence in islice(_group_differences(job), _MOST_KINDS):
+        yield "", sentence
     yield "model", _model(job)
     if not isinstance(job.problem, ProgramProblem):  # only the clients can evaluate their losses
         yield "objective", _objective(job)
@@ -138,6 +144,38 @@ def _fleet(job: Job) -> str:
     parts = [f"{size:,} x {kind}" for kind, size in sizes.items()]
     more = len(parts) - _MOST_KINDS
     return ", ".join(parts[:_MOST_KINDS]) + (f", and {more} more kinds" if more > 0 else "")
+
+
+def _group_differences(job: Job) -> Iterator[str]:
+    """Yield for each group what its settings are, where another of its device and radio differs."""
+    groups = job.scenario.model_dump(mode="json", include={"fleet"})["fleet"]
+    first: dict[tuple[str, str], int] = {}
+    for number, group in enumerate(groups):
+        kind = group["device"]["kind"], group["radio"]["kind"]
+        base = first.setdefault(kind, number)
+        values = [
+            each
+            for key in group
+            if key != "count"
+            for each in _differing(groups[base][key], group[key], key)
+        ]
+        parts = [
+            f"{key} {format_value(now)} instead of {format_value(before)}"
+            for key, before, now in values[:_MOST_DIFFERENCES]
+        ]
+        more = len(values) - len(parts)
+        parts += [f"and {more} more differences"] if more else []
+        if parts:
+            clients = f"{len(members_of(job, number)):,} of the {kind[0]} over {kind[1]}"
+            yield f"group {number}, {clients}: {', '.join(parts)} (group {base})"
+
+
+def _differing(one: object, other: object, key: str) -> Iterator[tuple[str, object, object]]:
+    """Yield the differing settings of a block; one if only one of two groups has the block."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        yield from differing(one, other, key)
+    elif one != other:
+        yield key, one, other
 
 
 def _as_written(value: object) -> str:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fedsim.cli.app import write_output
 from fedsim.core.progress import current_activity
 from fedsim.core.text import format_number, visible
 from fedsim.results import analysis
+from fedsim.results.display import Shown
 from fedsim.results.record.scenarios import once
 from fedsim.results.record.summary import Ending, end_of
 from fedsim.results.record.variants import labels as called_by
@@ -35,16 +37,31 @@ def variant_names(plan: Plan) -> dict[str, str]:
 
 def report(result: Result) -> None:
     """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
-    if answer := result.shown.explained_answer():
-        _out.print(f"{escape(answer)}\n")
-    _out.print(result.shown.costs())
-    _out.print(result.shown.outcome())
+    _print_tables(result.shown)
     figure = draw_overview(result)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
     for note in once(result.seen):
         _remark(note)
+
+
+def report_part(result: Result, count: int) -> None:
+    """Print answer and tables of the complete runs of a study of `count`; others have failed."""
+    extent = f"incomplete, {len(result.runs)} of {count} runs"
+    _err.print(f"{extent}: why others failed is below the tables", style="red")
+    shown = result.shown
+    _print_tables(replace(shown, name=f"{shown.name} ({extent})"))
+    _out.print(f"event logs and tables in {escape(str(result.folder))}")
+    for note in once(result.seen):
+        _remark(note)
+
+
+def _print_tables(shown: Shown) -> None:
+    if answer := shown.explained_answer():
+        _out.print(f"{escape(answer)}\n")
+    _out.print(shown.costs())
+    _out.print(shown.outcome())
 
 
 def print_ends(result: Result, labels: Mapping[str, str]) -> int:

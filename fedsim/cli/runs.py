@@ -60,7 +60,10 @@ def run_command(
     browser: BrowserPage = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario: all variants, all seeds; end with a table and a figure.
+    """Run a scenario: all variants, all seeds; end with an answer, a table and a figure.
+
+    The answer compares the cheapest variant that reached the target
+    with the next cheapest one; `fedsim compare` has all pairs.
 
     Complete runs of the same scenario, data and code are kept. Runs
     with other values move to OUT/.earlier, and return when the scenario
@@ -68,10 +71,10 @@ def run_command(
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
-    from fedsim.cli.progress import print_ends, variant_names
+    from fedsim.cli.progress import print_ends, report_part, variant_names
     from fedsim.cli.showing import follow_in_browser, show_runs
     from fedsim.running.api import run_plan
-    from fedsim.running.folder import check_place, study_of
+    from fedsim.running.folder import WHOLE, check_place, study_of
     from fedsim.running.tracking import choose_trackers, split_blocks
     from fedsim.scenario import load
 
@@ -91,9 +94,16 @@ def run_command(
         make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
         make = partial(make, trackers=trackers)
         show = show_runs(out, count, labels, quiet=quiet, watch=watch)
+        make = partial(make, fresh=fresh, carry=carry, tell=_remark, check=False)
+        rescued: list[Result] = []
         with follow_in_browser(out) if browser else nullcontext():
-            with show as callback, _theory():
-                result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
+            try:
+                with show as callback, _theory():
+                    result = make(watch=callback, rescue=rescued.append)
+            except Exception:
+                for part in rescued if share == WHOLE and not as_json else ():
+                    report_part(part, count)
+                raise
             code = print_ends(result, labels)  # before the tables, so that failures are not missed
             _print_result(result, _count_kept(result, before), share, as_json=as_json)
         if not as_json:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedsim.core.text import visible
+from fedsim.core.text import unbroken, visible
 
 # Tables that stay readable in a narrow terminal: no number and no name is broken in the middle.
 #
@@ -171,4 +171,4 @@ def _line(text: object) -> str:
 
 
 def _cell_html(markup: str) -> str:
-    return escaped(visible(Text.from_markup(markup).plain))
+    return escaped(unbroken(visible(Text.from_markup(markup).plain)))

@@ -99,5 +99,7 @@ SLOWDOWNS: Registry[Slowdown] = Registry(
 )
 """The kinds of slowdowns."""
 
-AnySlowdown = Given[Annotated[Slowdown, OneOf(SLOWDOWNS)], Slowdown | Block]
+_CONSTANT = "a device that is always slower has a lower `speed`, such as speed: 1 Gflop/s"
+
+AnySlowdown = Given[Annotated[Slowdown, OneOf(SLOWDOWNS, number=_CONSTANT)], Slowdown | Block]
 """A field for a slowdown."""

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from fedsim.core import tables
 from fedsim.core.errors import DataError
-from fedsim.core.text import visible
+from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
 from fedsim.results.analysis.compare.answer import leading
 from fedsim.results.analysis.compare.caveats import read_doubts
@@ -212,4 +212,4 @@ def _image(figure: Figure) -> str:
 
 
 def _words(text: str) -> str:
-    return escape(visible(text))
+    return escape(unbroken(visible(text)))

@@ -254,8 +254,12 @@ def run_plan(
     share: Shard = WHOLE,
     check: bool = True,
     trackers: Sequence[Tracker] = (),
+    rescue: Callable[[Result], None] | None = None,
 ) -> Result:
-    """Make the runs of a plan, or a share of them; for the other arguments see `run`."""
+    """Make the runs of a plan, or a share of them; for the other arguments see `run`.
+
+    If runs have failed, `rescue` is called with the complete ones before the error is raised.
+    """
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
     check_trackers(trackers, plan, place)
     with record_optima() as optima:
@@ -265,6 +269,7 @@ def run_plan(
     request = _RunRequest(
         plan, make_runs, notes, share, tell, watch, fresh, carry, elsewhere, optima, check, trackers
     )
+    request = replace(request, rescue=rescue)
     return request.into(place)
 
 
@@ -284,6 +289,7 @@ class _RunRequest:
     optima: Mapping[str, bytes]
     check: bool
     trackers: Sequence[Tracker]
+    rescue: Callable[[Result], None] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -346,7 +352,12 @@ class _RunRequest:
             display = nullcontext(self.watch) if self.watch else bar
             tracking = Tracking(self.trackers, self.plan, folder, tell)
             with display as callback, live.publish(len(campaign.runs)):
-                runs = self.make_runs(campaign, tracking.watch(live.watch(callback)))
+                try:
+                    runs = self.make_runs(campaign, tracking.watch(live.watch(callback)))
+                except Exception:
+                    if self.rescue is not None and campaign.complete:
+                        self.rescue(Result(folder, campaign.complete, self.notes))
+                    raise
         return Result(folder, runs, self.notes)
 
 

@@ -77,11 +77,17 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     journal: CampaignJournal | None = None
     _failed: dict[Run, Exception] = field(default_factory=dict)
+    _complete: set[Run] = field(default_factory=set)
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the runs, variant by variant."""
         return tuple(map(self.order.folder, sorted(self.runs)))
+
+    @property
+    def complete(self) -> tuple[Path, ...]:
+        """The folders of the runs that were made or kept so far, variant by variant."""
+        return tuple(map(self.order.folder, sorted(self._complete)))
 
     @property
     def runs(self) -> list[Run]:
@@ -212,6 +218,8 @@ class Campaign:
             self.counts[_origin(each, outcome)] += 1
             if outcome.code:
                 self.counts[outcome.code] += 1
+            if outcome.error is None:
+                self._complete.add(outcome.run)
             if self.journal is not None and outcome.error is None and outcome.seconds:
                 self.journal.add(self.order.folder(outcome.run))
             if outcome.error is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, reject_renamed
+from fedsim.core.errors import FedsimError
 from fedsim.core.ports import Array
-from fedsim.core.text import quantity, visible
+from fedsim.core.text import DIGITS, digits_apart, quantity, unbroken, visible
 from fedsim.problems import ProgramProblem
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
 from fedsim.results.record.scenarios import Note
@@ -99,50 +100,87 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
         yield Note(", ".join(names), f"network.{key}", text)
 
 
-def deadline_notes(jobs: Sequence[Job], replies: Mapping[str, Array]) -> Iterator[Note]:
+class ReplyTimes(NamedTuple):
+    """How long clients take to reply in rounds that wait for all replies, s.
+
+    Attributes:
+        shortest: as `Opening.replies`, shape (M,).
+        first: as `Opening.first_replies`, shape (M,): the radio has to leave idle.
+    """
+
+    shortest: Array
+    first: Array
+
+    @property
+    def known(self) -> "ReplyTimes":
+        """The times of the clients that have replied, shape (n,)."""
+        replied = ~np.isnan(self.shortest)
+        return ReplyTimes(self.shortest[replied], self.first[replied])
+
+    def digits_beside(self, limit: float) -> int:
+        """Return the digits with which none of the times looks like a deadline that it is not."""
+        return digits_apart(limit, np.concatenate([self.shortest, self.first]).tolist())
+
+
+def deadline_notes(jobs: Sequence[Job], replies: Mapping[str, ReplyTimes]) -> Iterator[Note]:
     """Yield deadlines that not all clients can meet; one note for variants that share it.
 
     Args:
         jobs: one a variant.
-        replies: the times of replies without a deadline, as `Opening.replies`, by variant.
+        replies: the times of replies without a deadline, by variant.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         key, span = deadline(job.scenario)
-        times = replies[job.variant.name]
-        known = times[~np.isnan(times)]
-        met = int((known <= span).sum())
-        if span < inf and len(known) > met:
-            text = (
-                f"got {quantity(span, 's')}, which {met:,} of {len(known):,} clients can meet:"
-                f" {describe_replies(times)}"
-            )
+        known = replies[job.variant.name].known
+        count, met, cold = len(known.first), (known.shortest <= span), (known.first <= span)
+        if span < inf and not (met & cold).all():
+            digits = known.digits_beside(span)
+            text = f"got {quantity(span, 's', digits)}, which {met.sum():,} of {count:,} clients"
+            text += " can meet"
+            if cold.sum() < met.sum():
+                text += f", but only {cold.sum():,} in their first reply, from an idle radio"
+            text += f": {describe_replies(known, digits)}"
             alike.setdefault((key, text), []).append(job.variant.name)
     for (key, text), names in alike.items():
         yield Note(", ".join(names), key, text)
 
 
-def _reply_times(job: Job, began: Opening) -> Array:
+def _reply_times(job: Job, began: Opening) -> ReplyTimes:
     """Return the times of replies in rounds that wait for all of them; NaN where there are none."""
     apart = job.tiers or job.setup.overlay is not None or job.participation.asynchronous
     if apart:
-        return np.full(job.clients, np.nan)
+        return ReplyTimes(*np.full((2, job.clients), np.nan))
     patient = opening(job, patient=True) if deadline(job.scenario)[1] < inf else began
-    return patient.replies
+    return ReplyTimes(patient.replies, patient.first_replies)
 
 
-def describe_replies(times: Array) -> str:
-    """Return how long a round takes by client.
+def describe_replies(times: ReplyTimes, digits: int = DIGITS) -> str:
+    """Return how long a round takes by client, and the first one if it takes longer.
 
-    >>> describe_replies(np.array([0.5, np.nan, 2.0, 1.0])), describe_replies(np.array([3.0]))
-    ('a reply takes 500 ms (fastest client), 1 s (median) to 2 s (slowest)', 'a reply takes 3 s')
+    >>> warm, cold = np.array([0.5, np.nan, 2.0, 1.0]), np.array([0.5, np.nan, 2.5, 1.0])
+    >>> describe_replies(ReplyTimes(warm, warm))
+    'a reply takes 500 ms (fastest client), 1 s (median) to 2 s (slowest)'
+    >>> describe_replies(ReplyTimes(warm[2:3], cold[2:3]))
+    "a reply takes 2 s; a client's first reply, from an idle radio, takes 2.5 s"
     """
-    known = times[~np.isnan(times)]
-    figures = (quantity(float(each), "s") for each in (known.min(), np.median(known), known.max()))
-    fastest, middle, slowest = figures
+    known = times.known
+    warm, cold = _range_of(known.shortest, digits), _range_of(known.first, digits)
+    text = f"a reply takes {warm}"
+    return (
+        text
+        if warm == cold
+        else f"{text}; a client's first reply, from an idle radio, takes {cold}"
+    )
+
+
+def _range_of(times: Array, digits: int) -> str:
+    """Return the least, median and largest of times, s, or the one that all are."""
+    figures = float(times.min()), float(np.median(times)), float(times.max())
+    fastest, middle, slowest = (quantity(each, "s", digits) for each in figures)
     if fastest == slowest:
-        return f"a reply takes {fastest}"
-    return f"a reply takes {fastest} (fastest client), {middle} (median) to {slowest} (slowest)"
+        return fastest
+    return f"{fastest} (fastest client), {middle} (median) to {slowest} (slowest)"
 
 
 def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -272,7 +310,12 @@ def _identical_seeds(job: Job, first_rounds: Opening | None) -> Iterator[Note]:
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
-    began = first_rounds or opening(job)
+    try:
+        began = first_rounds or opening(job)
+    except FedsimError:
+        raise
+    except Exception:  # noqa: BLE001 - of user-defined code: the run itself reports it
+        return
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"
@@ -316,8 +359,9 @@ class Check:
             objects, and not by kernels, which takes less time.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
-        replies: by variant, the shortest time from the server's message to each client's reply, s,
-            shape (M,), in rounds that wait for all replies; NaN where there is none.
+        replies: by variant, the shortest time from the server's message to each client's reply,
+            and that of its first reply, s, both of shape (M,), in rounds that wait for all replies;
+            NaN where there is none.
         graphs: of peers: degrees, diameter, spectral gap, and the exchanges that bring them
             together; and tiers of gateways.
     """
@@ -333,7 +377,7 @@ class Check:
     jobs: tuple[Job, ...] = field(repr=False)
     openings: Mapping[str, Opening] = field(repr=False)
     graphs: tuple[Note, ...] = ()
-    replies: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    replies: Mapping[str, ReplyTimes] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -351,9 +395,11 @@ class Check:
     def _rounds(self) -> Iterator[Note]:
         """How long a round takes by client; one note for variants that share it."""
         alike: dict[str, list[str]] = {}
-        for name, times in self.replies.items():
-            if not np.isnan(times).all():
-                alike.setdefault(describe_replies(times), []).append(name)
+        for job in self.jobs:
+            known = self.replies[job.variant.name].known
+            if len(known.first):
+                digits = known.digits_beside(deadline(job.scenario)[1])
+                alike.setdefault(describe_replies(known, digits), []).append(job.variant.name)
         yield from (Note(", ".join(names), "round", text) for text, names in alike.items())
 
     @property
@@ -372,8 +418,8 @@ class Check:
         """Return HTML for notebooks."""
         from fedsim.core.tables import as_html
 
-        notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.lines)
-        title = f"<p>{escape(visible(self.title))}</p>\n"
+        notes = "".join(f"<li>{escape(unbroken(visible(text)))}</li>" for text in self.lines)
+        title = f"<p>{escape(unbroken(visible(self.title)))}</p>\n"
         return title + as_html(self.table()) + (f"<ul>{notes}</ul>" if notes else "")
 
     def table(self) -> "Table":

@@ -20,7 +20,9 @@ from typing import Any
 from fedsim.core.errors import DataError, FedsimError
 from fedsim.core.extras import VERSION
 from fedsim.core.signals import defer_signals
+from fedsim.core.table_columns import higher_is_better
 from fedsim.core.text import format_number, quantity
+from fedsim.results.best import feasible_figure
 from fedsim.results.record.folder import SUMMARY
 from fedsim.results.record.journal import append_lines, read_lines
 from fedsim.results.record.lock import is_held, may_run
@@ -59,7 +61,7 @@ class OpenCall:
         """Register the runs of the call."""
         summary = result.summary
         if not summary.empty:
-            self.result = best_variant(summary.to_dict("records"))
+            self.result = best_at_target(result) or best_variant(summary.to_dict("records"))
             if any(end_of(status).code for status in summary["status"]):
                 self.ended = FAILED
 
@@ -120,6 +122,32 @@ def _reason(error: BaseException) -> str:
 
 def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def best_at_target(result: Result) -> str:
+    """Return the best variant of a study that has another target than a gap; empty without one.
+
+    It is the one that took the least energy to the target, of the variants whose runs have all met
+    it. If there is none, it is the one that came closest.
+    """
+    from fedsim.results.analysis import Target  # few studies need it
+
+    target = Target.usual(result.summary)
+    if target.measure in ("", "gap") or target.measure not in result.rounds:
+        return ""
+    by_variant = target.costs(result).groupby("variant", observed=True)
+    means = by_variant["joules"].mean()[by_variant["reached"].all()]
+    spent = {str(name): float(joules) for name, joules in means.items()}
+    if best := _least(spent):
+        return f"{best}: {quantity(spent[best], 'J')} to {target}"
+    figures = result.rounds.assign(figure=feasible_figure(result.rounds, target.measure))
+    sign = -1.0 if higher_is_better(target.measure) else 1.0
+    nearest = (sign * figures["figure"]).groupby([figures["variant"], figures["seed"]]).min()
+    means = nearest.groupby("variant").mean()
+    best = _least({str(name): float(figure) for name, figure in means.items()})
+    if not best:
+        return ""
+    return f"{best}: {target.measure} {format_number(sign * means[best], '.3g')}"
 
 
 def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:

@@ -133,6 +133,7 @@ class Opening:
         drew: whether any random number was drawn.
         replies: shortest time from the server's message to a client's reply, s, shape (M,); NaN of
             a client without one, and without a server.
+        first_replies: the same for each client's first reply, before which its radio is idle.
         pace: real time of a round on this machine, s; see `fedsim.running.probe`.
     """
 
@@ -142,6 +143,7 @@ class Opening:
     shares: Array
     drew: bool
     replies: Array
+    first_replies: Array
     pace: float = 0.0
 
 
@@ -165,7 +167,7 @@ def opening(job: Job, timed: float = 0.0, *, patient: bool = False) -> Opening:
     lasts, shares = _batteries(setup, rounds)
     ended = ended if len(rounds) < ROUNDS else ""
     found = tuple(rounds), ended, lasts, shares, has_drawn()
-    return Opening(*found, replies.shortest, pace.seconds)
+    return Opening(*found, replies.shortest, replies.first, pace.seconds)
 
 
 def _without_deadline(setup: WorldConfig) -> WorldConfig:
@@ -183,10 +185,11 @@ class _Replies:
 
     Attributes:
         shortest: as `Opening.replies`.
+        first: as `Opening.first_replies`.
     """
 
     def __init__(self, clients: int) -> None:
-        self.shortest = np.full(clients, np.nan)
+        self.shortest, self.first = np.full((2, clients), np.nan)
         self._asked = 0.0  # when the server opened the last exchange
 
     def see(self, rows: RowColumns) -> None:
@@ -196,7 +199,11 @@ class _Replies:
         since = np.maximum(np.maximum.accumulate(opened), self._asked) if len(rows) else opened
         arrived = (event == Event.RECEIVE) & (rows["node"] == SERVER) & (rows["peer"] >= 0)
         arrived &= rows["peer"] < len(self.shortest)
-        np.fmin.at(self.shortest, rows["peer"][arrived], (times - since)[arrived])
+        clients, took = rows["peer"][arrived], (times - since)[arrived]
+        np.fmin.at(self.shortest, clients, took)
+        clients, places = np.unique(clients, return_index=True)  # the first row of each
+        new = np.isnan(self.first[clients])
+        self.first[clients[new]] = took[places[new]]
         self._asked = float(since[-1]) if len(rows) else self._asked
 
 

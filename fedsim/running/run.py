@@ -440,10 +440,10 @@ _MANY = 0.05
 
 
 def _out_of_time(
-    scenario: Scenario, ledger: Ledger, unheard: int, clients: int
+    scenario: Scenario, ledger: Ledger, unheard: int, clients: int, rounds: int
 ) -> Iterator[tuple[str, str]]:
     """Yield how many replies came after their round had closed, and whose updates never counted."""
-    facts = list(_late(scenario, ledger, clients))
+    facts = list(_late(scenario, ledger, clients, rounds))
     if unheard:
         text = f"of {unheard} of {clients} clients no update was used, although they were asked"
         facts.append(f"{text}: rounds closed before it arrived")
@@ -452,8 +452,8 @@ def _out_of_time(
         yield (early or ["silence.after"])[0], "; ".join(facts)
 
 
-def _late(scenario: Scenario, ledger: Ledger, clients: int) -> Iterator[str]:
-    """Yield how many replies were late, from which clients, and what became of them."""
+def _late(scenario: Scenario, ledger: Ledger, clients: int, rounds: int) -> Iterator[str]:
+    """Yield how many replies were late, to which rounds, by whom, and what became of them."""
     if scenario.network.peers is not None or scenario.tiers:
         return  # a late row is one of many neighbours, or of a gateway
     late, sent = (ledger.of_number("count", event)[:clients] for event in (Event.LATE, Event.SEND))
@@ -467,8 +467,29 @@ def _late(scenario: Scenario, ledger: Ledger, clients: int) -> Iterator[str]:
     fate = "counted in a later round, if there was one" if kept else "discarded"
     yield (
         f"{late.sum():,} of {sent.sum():,} replies came after their round had closed, and were"
-        f" {fate}: those of {len(whose):,} of {clients:,} clients, {', '.join([*names, *rest])}"
+        f" {fate}: those of {len(whose):,} of {clients:,} clients, {', '.join([*names, *rest])};"
+        f" {_lost_rounds(ledger.late_rounds, rounds)}"
     )
+
+
+def _lost_rounds(late: Mapping[int, int], rounds: int) -> str:
+    """Return in how many rounds replies were late, and which rounds these were.
+
+    Args:
+        late: the number of late replies to each round that had any.
+        rounds: the number of the last round; an abandoned one may have a later number.
+
+    >>> _lost_rounds({1: 20, 2: 20, 3: 1}, 80), _lost_rounds({4: 1}, 80)
+    ('in 3 of 80 rounds (1 to 3)', 'in 1 of 80 rounds (4)')
+    >>> _lost_rounds({1: 2, 2: 2, 5: 1, 7: 1, 9: 1, 10: 1, 12: 3}, 80)
+    'in 7 of 80 rounds (1 to 2, 5, 7 and others)'
+    """
+    numbers = np.array(sorted(late))
+    spans = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    named = [f"{span[0]}" if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
+    others = " and others" if len(named) > _NAMED else ""
+    of = max(rounds, int(numbers[-1]))
+    return f"in {len(late):,} of {of:,} rounds ({', '.join(named[:_NAMED])}{others})"
 
 
 _OPEN = 0.02
@@ -516,7 +537,7 @@ def _summary(
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
         further = (
             *slow_devices(job.deployment, computing),
-            *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"]),
+            *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"], number),
             *_in_no_round(world, rounds),
             *job.run_notes(),
         )

@@ -5,7 +5,8 @@ import re
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.core.blocks.wording import join_names, nearest, printable, show, unknown
+from fedsim.core.blocks.synonyms import meaning
+from fedsim.core.blocks.wording import LEAST_PER_CENT, join_names, nearest, printable, show, unknown
 from fedsim.core.errors import Fault
 from fedsim.scenario.located import KeyPath, Located
 from fedsim.scenario.registries import BlockReader
@@ -125,8 +126,11 @@ def _describe(error: ErrorDetails) -> str:
         text = f"got {show(error['input'])}; give {wanted.format(**bounds)}"
         share = 1 in (bounds.get("le"), bounds.get("lt"))
         seen = error["input"]
-        meant = share and isinstance(seen, float | int) and 1 < seen <= 100
-        return f"{text} ({seen:g} % is {seen / 100:g})" if meant else text
+        if not (share and isinstance(seen, float | int) and 1 < seen <= 100):
+            return text
+        # 85 was meant as 85 %, while 1.5 may have been written as 150 %.
+        meant = f"{seen:g} % is {seen / 100:g}" if seen >= LEAST_PER_CENT else ""
+        return f"{text} ({meant or f'{seen:g} is {100 * seen:g} %'})"
     if isinstance(error["input"], dict | list):  # a rule of the block, whose text names the keys
         return _plain(error)
     return f"got {show(error['input'])}; {_plain(error)}"
@@ -135,7 +139,10 @@ def _describe(error: ErrorDetails) -> str:
 def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
     """Return a message that a key is unknown here, with the blocks or places that accept it."""
     key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
-    hint = nearest(key, accepted)
+    meant = meaning(key)
+    hint = f"; did you mean '{meant}'?" if meant in accepted else nearest(key, accepted)
+    if not hint and meant and (places := reader.places(meant)):
+        hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
     if not hint and (others := reader.kinds_with(path)):
         hint = f"; it belongs to {_some(others)}."
     elif not hint and (places := reader.places(key)):

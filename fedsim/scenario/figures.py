@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError, create_model
 
 from fedsim.core.blocks.registry import kinds_of
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.blocks.wording import nearest, printable, unknown
+from fedsim.core.blocks.wording import LEAST_PER_CENT, nearest, printable, unknown
 from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
 from fedsim.problems.programs import reports
@@ -62,14 +62,10 @@ def targets(
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
-_LEAST_PER_CENT = 10
-"""A target from this number to 100 is taken for per cent: 1.5 is rather 150 % than 1.5 %."""
-
-
 def _above_one(rule: MeasureTarget) -> str:
     """Return a message on an accuracy above 1, which may have been meant in per cent."""
     text = f"got {rule.value:g}, but {rule.measure} is at most 1 (100 %)"
-    if _LEAST_PER_CENT <= rule.value <= 100:
+    if LEAST_PER_CENT <= rule.value <= 100:
         return f"{text}; give {rule.value / 100:g} for {rule.value:g} %"
     return f"{text}; give a share, such as 0.85 or 85 %"
 

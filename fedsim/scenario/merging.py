@@ -197,7 +197,7 @@ def place(
 
 
 def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
-    numbers = f"0 to {length - 1}" if length else "none"
+    numbers = ("none", "0")[length] if length < 2 else f"0 to {length - 1}"
     items = f"{length} item{'s' if length != 1 else ''}"
     message = f"{format_path(path[:-1])} has {items}, numbered from 0; accepted here: {numbers}"
     return Fault(str(origin), format_path(path), message)
@@ -261,3 +261,32 @@ def _faults_of_variant(
         return [((), f"got {show(over.plain())}; expected a block with the keys that differ")]
     text = "is a key of the whole file; move it out of the variant"
     return [((key,), text) for key in OF_THE_WHOLE if key in over.content]
+
+
+def join_faults(
+    by_variant: Mapping[str, Sequence[Fault]], own: str, count: int | None = None
+) -> list[Fault]:
+    """Return the distinct faults of all variants.
+
+    A fault that all variants have, or that the unchanged scenario has, names no variant. Any other
+    fault names the first variant that has it.
+
+    Args:
+        by_variant: faults by the name of the variant; their messages do not name it.
+        own: the name of the unchanged scenario; empty if it is not among the variants.
+        count: the number of all variants; by default those in `by_variant`.
+    """
+    names_by_fault: dict[Fault, list[str]] = {}
+    for name, faults in by_variant.items():
+        for fault in faults:
+            names_by_fault.setdefault(fault, []).append(name)
+    total = len(by_variant) if count is None else count
+    return [
+        fault if own in names or len(set(names)) == total else name_variant(names[0], fault)
+        for fault, names in names_by_fault.items()
+    ]
+
+
+def name_variant(variant: str, fault: Fault) -> Fault:
+    """Prefix a fault with its variant."""
+    return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")

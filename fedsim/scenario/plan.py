@@ -30,6 +30,8 @@ from fedsim.scenario.merging import (
     OF_THE_WHOLE,
     OPTION,
     Inherited,
+    join_faults,
+    name_variant,
     overridden,
     own_name,
     place,
@@ -113,7 +115,7 @@ class Variant:
     @property
     def prefix(self) -> str:
         """The beginning of messages about this variant; empty for the unchanged scenario."""
-        return "" if self.own else _name_variant(self.name, Fault("", "", "")).message
+        return "" if self.own else name_variant(self.name, Fault("", "", "")).message
 
     def fault(self, key: str, message: str, *, named: bool = True) -> Fault:
         """Return a fault at a key such as "problem.data.path".
@@ -127,7 +129,7 @@ class Variant:
                 is never named.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
-        return fault if self.own or not named else _name_variant(self.name, fault)
+        return fault if self.own or not named else name_variant(self.name, fault)
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def load(
     added = tuple(name for name in _variants_in(tree) if name not in written)
     trees, variant_faults = variants(tree, inherited)
     unchanged = BASE if BASE in trees else own_name(tree)
-    trees, sweep_faults = swept(trees, inherited)
+    trees, sweep_faults = swept(trees, inherited, unchanged)
     faults = [*faults, *override_faults, *variant_faults, *sweep_faults]
     if not faults:
         # Only now: a faulty scenario has no meaningful variants.
@@ -372,35 +374,6 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
     return []
 
 
-def join_faults(
-    by_variant: Mapping[str, Sequence[Fault]], own: str, count: int | None = None
-) -> list[Fault]:
-    """Return the distinct faults of all variants.
-
-    A fault that all variants have, or that the unchanged scenario has, names no variant. Any other
-    fault names the first variant that has it.
-
-    Args:
-        by_variant: faults by the name of the variant; their messages do not name it.
-        own: the name of the unchanged scenario; empty if it is not among the variants.
-        count: the number of all variants; by default those in `by_variant`.
-    """
-    names_by_fault: dict[Fault, list[str]] = {}
-    for name, faults in by_variant.items():
-        for fault in faults:
-            names_by_fault.setdefault(fault, []).append(name)
-    total = len(by_variant) if count is None else count
-    return [
-        fault if own in names or len(set(names)) == total else _name_variant(names[0], fault)
-        for fault, names in names_by_fault.items()
-    ]
-
-
-def _name_variant(variant: str, fault: Fault) -> Fault:
-    """Prefix a fault with its variant."""
-    return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
-
-
 def file_order(fault: Fault) -> tuple[bool, int]:
     """Return a sort key: faults in the order of lines, those without a line last."""
     line = fault.where.rpartition(":")[2]
@@ -476,7 +449,7 @@ def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
     except ScenarioError:  # reported elsewhere
         return True
     trees, variant_faults = variants(marked, inherited)
-    trees, sweep_faults = swept(trees, inherited)
+    trees, sweep_faults = swept(trees, inherited, BASE if BASE in trees else own_name(tree))
     return bool(variant_faults or sweep_faults) or any(
         _MARK in _scalars(tree) for tree in trees.values()
     )

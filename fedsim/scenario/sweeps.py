@@ -6,7 +6,7 @@ applies to its variants, unless they have `sweep: null`.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from fedsim.core.errors import Fault, ScenarioError
 from fedsim.core.ports import Array
 from fedsim.results.record.variants import BASE
 from fedsim.scenario.located import Located, Origin, path_of
-from fedsim.scenario.merging import Inherited, none_inherited, place
+from fedsim.scenario.merging import Inherited, join_faults, none_inherited, place
 
 MOST = 10_000
 """The largest number of variants of a sweep."""
@@ -48,28 +48,29 @@ class Point(NamedTuple):
 
 
 def swept(
-    trees: dict[str, Located], inherited: Inherited = none_inherited
+    trees: dict[str, Located], inherited: Inherited = none_inherited, unchanged: str = ""
 ) -> tuple[dict[str, Located], list[Fault]]:
     """Replace each variant that has a sweep by one variant per combination.
 
     Args:
         trees: variants by name, some with a key `sweep`.
         inherited: returns the keys that a method inherits from one of another kind.
+        unchanged: the name of the unchanged scenario, whose faults name no variant.
 
     Returns:
         The variants by name, without sweeps, and faults.
     """
     every: dict[str, Located] = {}
     taken: set[str] = set()
-    faults: list[Fault] = []
+    faults: dict[str, Sequence[Fault]] = {}
     for name, tree in trees.items():
         try:
             for point, combined in _combinations(tree, inherited):
                 every[_free(_name(name, point), taken)] = combined
         except ScenarioError as error:
-            # Variants that inherit the same faulty sweep report it once.
-            faults += [fault for fault in error.faults if fault not in faults]
-    return every, faults
+            faults[name] = error.faults
+    # Variants that inherit the same faulty sweep report it once.
+    return every, join_faults(faults, unchanged, len(trees))
 
 
 def _combinations(

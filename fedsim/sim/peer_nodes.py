@@ -11,6 +11,7 @@ from fedsim.protocol.pairs import PairProtocol, Verdict
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.transport import Envelope
+from fedsim.protocol.uncommitted import UncommittedExchanges
 from fedsim.results.record.schema import Event
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.light_task import LightTask, Pause, settle
@@ -76,6 +77,7 @@ class SimNode(Worker):
         self._network = network
         self._commit = commit
         self._rounds = rounds
+        self._uncommitted = UncommittedExchanges("node.commit(model)")
         self._over: Pause | None = None  # the wait for the end of an exchange
         self._loop: SimLoop
         self._task: LightTask | None = None  # from its start on
@@ -155,6 +157,7 @@ class SimNode(Worker):
             self._network.send(self.id, neighbours, envelope)
         if not self._protocol.over:
             await self._wait_finished()
+        self._uncommitted.add(self._protocol.round)
         return self._protocol.replies()
 
     async def _meet(self, meetings: Meetings) -> None:
@@ -167,6 +170,7 @@ class SimNode(Worker):
         """See `fedsim.core.ports.Node.commit`."""
         number = self._protocol.round
         self._protocol.round += 1
+        self._uncommitted.close()
         if self.mix is not None:
             measures |= self.aggregator.tally.close()
         self._commit(self.id, number, model, measures)

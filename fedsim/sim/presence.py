@@ -62,7 +62,8 @@ class Presence:
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._since: dict[ClientId, float] = {}  # when clients that cannot take part became so
+        # When clients that cannot take part became so, and why.
+        self._since: dict[ClientId, tuple[float, str]] = {}
         self._transient: set[ClientId] = set()  # clients that may have to abort
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: list[asyncio.Future[None]] = []  # of each server that waits
@@ -242,11 +243,16 @@ class Presence:
         counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
         return f"no client can take part any more: {counted}"
 
-    def left(self) -> dict[ClientId, float]:
-        """Return the clients that can never take part again, with their times of departure, s."""
+    def left(self) -> dict[ClientId, tuple[float, str]]:
+        """Return the clients that can never take part again, with times of departure, s, and why.
+
+        A client whose charge fell below its threshold left then, and for that reason, also if its
+        idle power has emptied the battery since.
+        """
         return {
-            client: since
-            for client, since in sorted(self._since.items())
+            # What began as a temporary absence has ended by another reason.
+            client: (since, self.obstacle(client) if why == OFFLINE else why)
+            for client, (since, why) in sorted(self._since.items())
             if not self._may_return(client)
         }
 
@@ -255,8 +261,12 @@ class Presence:
         supply = self._supplies.get(client)
         # `store.ready` need not be advanced: it changes only at events of the battery, and each of
         # these comes here.
-        if client in self._offline or (supply is not None and not supply.store.ready):
-            self._since.setdefault(client, self._calendar.now)
+        if supply is not None and not supply.store.ready:
+            why = LOW if supply.store.alive else EMPTY
+        else:
+            why = OFFLINE if client in self._offline else ""
+        if why:
+            self._since.setdefault(client, (self._calendar.now, why))
         else:
             self._since.pop(client, None)
 

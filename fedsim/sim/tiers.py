@@ -161,6 +161,7 @@ class GatewayServer(SimServer):
     def _count(self) -> None:
         """Count a round, also one in which the model stays."""
         self._left -= 1
+        self._uncommitted.close()
         # All messages carry the top server's round, which an abandoned round has incremented.
         self._protocol.round = self._number
         if self._left <= 0:

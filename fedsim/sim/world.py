@@ -263,24 +263,21 @@ class World(ObservedRun):
         A node of a graph of peers that has failed once is not taken back.
         """
         presence = self._fleet.presence
-        left = {**presence.left(), **self.actors.left}
+        left = presence.left()
+        for node, t in self.actors.left.items():
+            left[node] = t, presence.obstacle(node) or "left the graph"
         if not left:
             return None
         times = np.full(clients, nan)
-        times[list(left)] = list(left.values())
+        times[list(left)] = [t for t, _ in left.values()]
         # A client that leaves at the very end of the run has missed nothing, so it is no departure
         # of the summary, unless the run ended because it left. The array of times has it all the
         # same.
         deserted, ends = self.status == NO_CLIENTS, self._observer.ends
         self.departures = Departures.of(
             [
-                Departure(
-                    node_name(client),
-                    t,
-                    bisect_right(ends, t),
-                    presence.obstacle(client) or "left the graph",
-                )
-                for client, t in left.items()
+                Departure(node_name(client), t, bisect_right(ends, t), why)
+                for client, (t, why) in left.items()
                 if t < self.now or deserted
             ]
         )

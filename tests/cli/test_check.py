@@ -3,9 +3,13 @@
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 import fedsim
+from fedsim.cli.job_table import overview
+from fedsim.results.record.scenarios import Note
 from tests.runs import SMALL, small
 
 
@@ -119,13 +123,58 @@ def test_it_says_how_many_clients_can_meet_a_deadline(deadline: str, met: int) -
     )["t"]
     (times,) = found.replies.values()
     # A radio of the second round may be awake, so a reply is no later than in the first one.
-    assert (times <= arrived.first().sort_index().to_numpy() + 1e-12).all()
-    assert (times[:3] < 1).all()
-    assert (times[3:] > 1).all()
+    np.testing.assert_allclose(times.first, arrived.first().sort_index(), rtol=0, atol=1e-12)
+    assert (times.shortest <= times.first).all()
+    assert (times.first[:3] < 1).all()
+    assert (times.shortest[3:] > 1).all()
     assert " (fastest client), " in "\n".join(found.lines)
 
 
 def test_the_slowest_reply_is_how_long_a_round_takes() -> None:
     found = fedsim.check(small(fleet=[FAST, SLOW]))
     (times,), rounds = found.replies.values(), found.openings["base"].rounds
-    assert times.max() == pytest.approx(min(each.seconds for each in rounds))
+    assert times.shortest.max() == pytest.approx(min(each.seconds for each in rounds))
+    assert times.first.max() == pytest.approx(rounds[0].seconds)
+
+
+def _beside(span: str) -> tuple[float, list[Note]]:
+    """Check a world of LTE with a deadline; return its warm reply and its notes on replies."""
+    limit = {"participation": {"kind": "full", "deadline": span}}
+    fleet = [{"count": 3, "device": "phone-mid", "radio": "lte"}]
+    found = fedsim.check(small(fleet=fleet, **limit))
+    (times,) = found.replies.values()
+    assert (times.first - times.shortest > 0.1).all()  # the promotion of an LTE radio
+    return float(times.shortest.max()), [n for n in found.notes if "participation" in n.key]
+
+
+def test_a_deadline_that_only_warm_replies_meet_is_noted() -> None:
+    warm, _ = _beside("1 min")
+    _, (note,) = _beside(f"{warm * 1.01} s")
+    assert "which 3 of 3 clients can meet, but only 0 in their first reply" in note.text
+    assert "a client's first reply, from an idle radio, takes " in note.text
+    assert _beside("1 min")[1] == []
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-4, 1 - 1e-7, 1 + 1e-5])
+def test_a_deadline_and_an_unlike_reply_are_printed_unlike(factor: float) -> None:
+    warm, _ = _beside("1 min")
+    _, (note,) = _beside(f"{warm * factor!r} s")
+    span, _, rest = note.text.removeprefix("got ").partition(", which")
+    took = rest.partition("a reply takes ")[2].partition(";")[0]
+    assert span[:3] == took[:3]
+    assert span != took
+
+
+def test_groups_of_one_preset_that_differ_are_listed() -> None:
+    preset = {"device": "phone-mid", "radio": "wifi"}
+    slow = {"device": {"kind": "phone-mid", "speed": "1 Gflop/s"}, "radio": "wifi"}
+    fleet = [{"count": 2, **preset}, {"count": 2, **slow}, {"count": 1, **preset}]
+    found = fedsim.check(small(fleet=fleet))
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(overview(found.jobs, found.openings, ()))
+    drawn = " ".join(captured.get().split())
+    assert (
+        "fleet 5 x phone-mid over wifi group 1, 2 of the phone-mid over wifi: device.speed" in drawn
+    )
+    assert "device.speed 1 Gflop/s instead of 10 Gflop/s (group 0) model" in drawn

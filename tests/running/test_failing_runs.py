@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import GradientDescent
+from fedsim.cli import app
 from fedsim.core.errors import DuplicateColumnError, FedsimError
 from fedsim.core.ports import Client, Server
 from fedsim.running.campaign import check_ends
@@ -226,3 +228,48 @@ def test_runs_that_ended_badly_are_a_warning_for_each_variant_and_state() -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_ends(result, 0)
+
+
+PLUGIN = '''from typing import Literal
+
+from fedsim.algorithms import GradientDescent
+
+
+class Broken(GradientDescent):
+    """A method with a defect."""
+
+    kind: Literal["broken"] = "broken"
+
+    async def handle(self, client, message):
+        raise ZeroDivisionError("a defect")
+'''
+
+
+@pytest.mark.parametrize(("jobs", "seeds"), [(1, 1), (1, 2), (2, 1)])
+def test_the_command_shows_complete_variants_beside_a_failed_one(
+    jobs: int, seeds: int, tmp_path: Path
+) -> None:
+    """Answer and tables are printed, marked as incomplete; the failure and its exit code stay."""
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    variants = {"slow": {"algorithm": {"step_size": "0.2/L"}}, "fast": {}}
+    broken = {"broken": {"algorithm": {"kind": "broken"}}}
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        json.dumps(
+            small(
+                name="mixed",
+                algorithm=GD,
+                seeds=seeds,
+                stop={"rounds": 200, "gap": 2000},
+                variants={**broken, **variants},
+            )
+        )
+    )
+    command = ["run", str(file), "--plugin", str(tmp_path / "plugin.py"), "--jobs", str(jobs)]
+    done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "runs")])
+    assert done.exit_code == 1
+    words = " ".join(done.stdout.split())
+    assert "fast reaches a gap below 2000 with " in words
+    assert f"mixed (incomplete, {2 * seeds} of {3 * seeds} runs): " in words
+    assert "a defect" in done.stderr
+    assert "broken" not in done.stdout

@@ -45,3 +45,25 @@ def test_late_replies_are_counted_and_their_clients_named(late: str) -> None:
         f"participation.deadline: {late_} of {sent} replies came after their round had closed, and"
         f" were {fate}: those of 2 of 5 clients, client-"
     )
+    late_rounds = result.events.query("event == 'late'")["round"].unique()
+    assert len(late_rounds) < 20  # a slow client is busy with an earlier one in some rounds
+    assert f"; in {len(late_rounds)} of 20 rounds (1" in note
+
+
+def test_the_lost_rounds_are_named() -> None:
+    """A deadline that only warm radios meet loses the first replies."""
+    fleet = [{"count": 3, "device": "phone-mid", "radio": "lte"}]
+    (times,) = fedsim.check(small(algorithm=METHOD, fleet=fleet)).replies.values()
+    span = f"{(times.shortest.max() + times.first.min()) / 2} s"
+    result = fedsim.run(
+        small(
+            algorithm=METHOD,
+            stop={"rounds": 20},
+            fleet=fleet,
+            participation={"kind": "full", "deadline": span},
+        )
+    )
+    late = result.events.query("event == 'late'")["round"].unique().tolist()
+    (note,) = [each for each in result.summary["notes"].iloc[0] if "participation.deadline" in each]
+    assert late == [1]
+    assert "; in 1 of 20 rounds (1)" in note

@@ -1,7 +1,7 @@
 """The function `reprice(folder, overrides, out) -> Result`."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.core.atomic import write_whole
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import printable, reject_renamed
-from fedsim.core.errors import DataError, Fault, FedsimError, RepricingError
+from fedsim.core.errors import DataError, Fault, FedsimError, RepricingError, ScenarioError
 from fedsim.core.files import read_file
 from fedsim.core.signals import defer_signals
 from fedsim.core.tables import listing
@@ -66,7 +66,8 @@ def reprice(
         tell: called with notes: runs that are left out, and overrides without effect.
 
     Raises:
-        RepricingError: a run might have taken other decisions; every reason is named.
+        RepricingError: a run might have taken other decisions; every reason is named. The other
+            runs are re-priced.
         ScenarioError: the changed scenario is invalid.
         DataError: no run has ended, its log lacks information, or `out` holds other runs.
         OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
@@ -75,27 +76,119 @@ def reprice(
         >>> len(fedsim.reprice(result.folder, ["fleet.0.radio=wifi"], out / "wifi").summary)
         4
     """
+    result, refused = reprice_each(
+        folder, overrides, out, base=base, blocks=blocks, watch=watch, tell=tell
+    )
+    if refused is not None:
+        raise refused
+    return result
+
+
+def reprice_each(
+    folder: str | Path,
+    overrides: Sequence[str],
+    out: str | Path,
+    *,
+    base: str | Path | None = None,
+    blocks: Sequence[type[Spec]] = (),
+    watch: Watch = ignore_progress,
+    tell: Tell = ignore_note,
+) -> tuple[Result, RepricingError | None]:
+    """Re-price those finished runs that can be; for the arguments see `reprice`.
+
+    Returns:
+        The re-priced runs, and an error that names the others with the reasons.
+
+    Raises:
+        RepricingError, ScenarioError, DataError: no run can be re-priced.
+        OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
+    """
     if not Path(folder).is_dir():
         raise missing("folder", Path(folder))
     (folders, left_out), out = select_runs(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", hold_no_runs(Path(folder)))
-    originals = [Original.of(path, tuple(blocks)) for path in folders]
     start = Path.cwd() if base is None else Path(base).resolve()
-    changed = [_with_overrides(original, overrides, start) for original in originals]
-    _check(originals, changed, out)
-    study = _study(originals, changed, out)
+    refused, pairs = _Refused(), list[_Pair]()
+    for path in folders:
+        with refused.collect(path):
+            original = Original.of(path, tuple(blocks))
+            variant = _with_overrides(original, overrides, start)
+            _check(original, variant, out)
+            pairs.append((original, variant))
+    if not pairs:
+        raise refused.of_all()
+    earlier = study_in(out)
+    study = _study(pairs, earlier)
     check_place(study, out)
-    for note in (notes := _notes(left_out, originals, changed, overrides)):
+    for note in (notes := _notes(left_out, pairs, overrides)):
         tell(note)
     with hold(out):
-        for original in originals:
+        for original, _ in pairs:
             RunFolder.check(out, original.name, original.scenario.seed)
-        pairs = zip(originals, changed, strict=True)
-        remarks: list[Note] = []
-        replays = (_told(_replay_of(*pair, start), remarks, tell) for pair in pairs)
-        finished = _announce(study, out, (_price(replay, out, watch) for replay in replays))
-        return Result(out, finished, (*notes, *remarks))
+        remarks, done = list[Note](), list[tuple[_Pair, Path]]()
+        with _announce(study, out, done):
+            for original, variant in pairs:
+                with refused.collect(original.folder):
+                    replay = _told(_replay_of(original, variant, start), remarks, tell)
+                    done.append(((original, variant), _price(replay, out, watch)))
+            if not done:
+                raise refused.of_all()
+        if len(done) < len(pairs):
+            _study([pair for pair, _ in done], earlier).write(out)
+    result = Result(out, tuple(path for _, path in done), (*notes, *remarks))
+    return result, refused.of_some(len(folders))
+
+
+_Pair = tuple[Original, Variant]
+"""A run, and its changed scenario."""
+
+
+class _Refused:
+    """The runs that cannot be re-priced, with the reasons."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[Path, DataError | ScenarioError] = {}
+
+    @contextmanager
+    def collect(self, run: Path) -> Iterator[None]:
+        """Keep the reason why the block cannot re-price a run."""
+        try:
+            yield
+        except (DataError, ScenarioError) as error:
+            self._reasons[run] = error
+
+    def of_all(self) -> DataError | ScenarioError:
+        """Return the error if no run can be re-priced: every reason once."""
+        first, *others = self._reasons.values()
+        faults = [
+            fault
+            for error in (first, *others)
+            if isinstance(error, RepricingError)
+            for fault in error.faults
+        ]
+        return RepricingError(list(dict.fromkeys(faults))) if faults else first
+
+    def of_some(self, count: int) -> RepricingError | None:
+        """Return an error that names the refused runs of `count`; None if there are none."""
+        if not self._reasons:
+            return None
+        seeds: dict[tuple[str, Fault], list[str]] = {}
+        for run, error in self._reasons.items():
+            own = error.faults if isinstance(error, ScenarioError) else [Fault("", "", str(error))]
+            for fault in own:
+                # The run's own file is known from its name; an option is not.
+                place = "" if fault.where.startswith(str(run)) else fault.where
+                key = run.parent.name, replace(fault, where=place)
+                seeds.setdefault(key, []).append(run.name.removeprefix("seed-"))
+        faults = list[Fault]()
+        for (variant, fault), numbers in seeds.items():
+            name = f"{variant}, seed{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+            faults.append(replace(fault, where=": ".join(filter(None, (name, fault.where)))))
+        refused = RepricingError(faults)
+        priced = count - len(self._reasons)
+        refused.title = f"{priced} of {count} runs are re-priced; the others need a new run:"
+        return refused
 
 
 def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
@@ -109,36 +202,25 @@ def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
 
 
 def _notes(
-    left_out: Mapping[Path, str],
-    originals: Sequence[Original],
-    changed: Sequence[Variant],
-    overrides: Sequence[str],
+    left_out: Mapping[Path, str], pairs: Sequence[_Pair], overrides: Sequence[str]
 ) -> tuple[Note, ...]:
     """Return notes on runs that are left out, and on overrides without effect."""
     notes = (Note(path.parent.name, RUNS, text) for text, path in _once(left_out).items())
-    return *notes, *_unchanged_notes(originals, changed, overrides)
+    return *notes, *_unchanged_notes(pairs, overrides)
 
 
-def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
+def _check(original: Original, variant: Variant, out: Path) -> None:
     """Check the conditions of re-pricing that are known before the replay.
 
     Raises:
         RepricingError: some do not hold; every reason is named once.
     """
-    faults = [
-        fault
-        for original, variant in zip(originals, changed, strict=True)
-        for fault in _refusals(original, variant, out)
-    ]
-    if faults:
-        raise RepricingError(list(dict.fromkeys(faults)))
+    if faults := list(dict.fromkeys(_refusals(original, variant, out))):
+        raise RepricingError(faults)
 
 
-def _unchanged_notes(
-    originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
-) -> tuple[Note, ...]:
+def _unchanged_notes(pairs: Sequence[_Pair], overrides: Sequence[str]) -> tuple[Note, ...]:
     """Return a note if the overrides change no run."""
-    pairs = zip(originals, changed, strict=True)
     if not overrides or any(each.scenario != now.scenario for each, now in pairs):
         return ()
     options = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
@@ -147,20 +229,19 @@ def _unchanged_notes(
     )
 
 
-def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
-    """Record the study before the replay; undo that if the first run is refused."""
+@contextmanager
+def _announce(study: Study, out: Path, done: Sequence[object]) -> Iterator[None]:
+    """Record the study before the replay; undo that if the block ends with nothing done."""
     file = out / STUDY
     # A study that was recorded earlier is restored if not a single run succeeds.
     before = read_file(file) if file.exists() else None
     study.write(out)
-    done = list[Path]()
     try:
-        done.extend(runs)
+        yield
     except FedsimError:
         if not done:
             file.unlink() if before is None else write_whole(file, before)
         raise
-    return tuple(done)
 
 
 def _once(left_out: Mapping[Path, str]) -> dict[str, Path]:
@@ -168,16 +249,15 @@ def _once(left_out: Mapping[Path, str]) -> dict[str, Path]:
     return {text: path for path, text in reversed(list(left_out.items()))}
 
 
-def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
-    """Return the study of the re-priced runs, together with earlier ones in the same folder."""
-    first = originals[0]
+def _study(pairs: Sequence[_Pair], there: Study | None) -> Study:
+    """Return the study of the re-priced runs, together with an earlier one in the same folder."""
+    first = pairs[0][0]
     name = first.scenario.name or first.folder.resolve().parents[1].name
     seeds: dict[str, list[int]] = {}
-    for original in originals:
+    for original, _ in pairs:
         seeds.setdefault(original.name, []).append(original.scenario.seed)
-    variants = {each.name: each.fingerprint for each in changed}
+    variants = {each.name: each.fingerprint for _, each in pairs}
     study = Study(name, "", variants, priced=True, seeds=seeds)
-    there = study_in(out)
     if there is None or not study.is_edited(there):
         return study
     changed_ones = study.changed_variants(there)
@@ -266,7 +346,9 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
         place: the folder of the original runs.
         now: the folders of the re-priced ones.
     """
-    before = Result(place, tuple(runs_of(place)))
+    names = {(path.parent.name, path.name) for path in now}  # some may have been refused
+    own = (path.resolve() for path in runs_of(place))
+    before = Result(place, tuple(path for path in own if (path.parent.name, path.name) in names))
     after = Result(place, tuple(now))
     target = Target.usual(before.summary)
     labels = labels_of(after.summary)

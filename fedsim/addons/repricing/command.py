@@ -35,8 +35,7 @@ def reprice_command(
     quiet: Quiet = False,
 ) -> None:
     """Re-price finished runs with other radios, devices or links, without training."""
-    from fedsim.addons.repricing import reprice
-    from fedsim.addons.repricing.api import price_table
+    from fedsim.addons.repricing.api import price_table, reprice_each
     from fedsim.addons.repricing.conditions import NO_OVERRIDE
     from fedsim.cli.next_steps import command
     from fedsim.core.errors import DataError
@@ -50,10 +49,14 @@ def reprice_command(
             check_out(out)
         out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
-        result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
+        result, refused = reprice_each(
+            place, overrides or (), out, base=base, blocks=blocks, tell=_remark
+        )
         if answer := result.shown.explained_answer():
             _out.print(f"{escape(answer)}\n")
         _out.print(price_table(place, result.runs))
-    _out.print(f"event logs and tables in {escape(str(out))}")
+        _out.print(f"event logs and tables in {escape(str(out))}")
+        if refused is not None:
+            raise refused
     several = result.summary["variant"].nunique() > 1
     _next(command("compare" if several else "report", out), quiet=quiet)

@@ -64,13 +64,13 @@ def wrong_kind(
         block: the value; a text stands for a block of that kind.
         known: the known kinds.
         key: the key of the kind.
-        hint: a suggestion for an unknown kind.
+        hint: a suggestion for an unknown kind, or for what is no block.
     """
     if isinstance(block, str):
         return failure(("", _unknown_kind(block, known, hint), block))
     if not isinstance(block, Mapping):
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
-        return failure(("", f"{text} One of: {', '.join(known)}", block))
+        return failure(("", f"{text} One of: {', '.join(known)}{hint}", block))
     if key not in block:
         # A misspelt key, such as `knid`, is named in the message.
         meant = [
@@ -115,10 +115,12 @@ class OneOf:
     Attributes:
         registry: the registry of these blocks.
         default: the kind of a block that does not name one; if empty, the kind is required.
+        number: what gives the effect of a number that is written in place of a block.
     """
 
     registry: Registry[Spec]
     default: str = ""
+    number: str = ""
 
     @property
     def key(self) -> str:
@@ -158,6 +160,8 @@ class OneOf:
         model = self.model(kind, info.context) if isinstance(kind, str) else None
         if model is None:
             hint = self.suggest(kind, info.context) if isinstance(kind, str) else ""
+            if isinstance(value, int | float) and self.number:
+                hint = f"; {self.number}"
             raise wrong_kind(value, self.kinds(info.context), self.key, hint)
         return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
 

@@ -11,6 +11,9 @@ from typing import NamedTuple, ParamSpec, TypeVar
 _LONGEST = 60
 _FEW = 6  # the largest number of suggested names
 
+LEAST_PER_CENT = 10
+"""A share from this number to 100 is taken for per cent: 1.5 is rather 150 % than 1.5 %."""
+
 
 def printable(text: str, longest: int = _LONGEST) -> str:
     r"""Return `text` on one line, shortened, with unprintable characters escaped.

@@ -12,6 +12,7 @@ figure: batteries integrate powers independently of meters (`Stores.settled`), a
 `fedsim.addons.conformance.energy` recomputes the joules of a run from its log alone.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -135,6 +136,7 @@ class Ledger:
     Attributes:
         clients: the same.
         t: the time of the last row.
+        late_rounds: how many late replies there were to each round that had any.
     """
 
     # Sums are kept in columns, one for each node that has had a row, in order of first appearance:
@@ -160,6 +162,7 @@ class Ledger:
     def __init__(self, clients: int) -> None:
         self.clients = clients
         self.t = 0.0
+        self.late_rounds: Counter[int] = Counter()
         self._order: list[str] = []
         self._seen = 0
         self._place = np.full(clients + 1, -1, np.int32)  # column of each node; -1 for none yet
@@ -183,6 +186,8 @@ class Ledger:
         }
         for event in np.flatnonzero(np.bincount(column, minlength=len(Event))).tolist():
             mine = np.flatnonzero(column == event)
+            if event == Event.LATE:
+                self.late_rounds.update(rows["round"][mine].tolist())
             # The first node may be the server, which has a row for each of a client's.
             for own, some in _split_first(number[mine], mine):
                 self._add(event, figures, some, own, places)

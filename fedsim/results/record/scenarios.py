@@ -269,10 +269,10 @@ def mark_labels(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, s
 
 
 def once(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes of runs, with those shared by several seeds merged."""
-    alike: dict[tuple[str, str], list[Note]] = {}
+    """Return the notes of runs; one for all seeds of a variant with the same text."""
+    alike: dict[tuple[str, str, str], list[Note]] = {}
     for note in notes:
-        alike.setdefault((note.about.split(", seed")[0], note.key), []).append(note)
+        alike.setdefault((note.about.split(", seed")[0], note.key, note.text), []).append(note)
     return [
         first._replace(text=f"{first.text} ({len(more)} more of its seeds alike)")
         if more

@@ -12,6 +12,7 @@ from fedsim.results.analysis.client_names import display_names
 from fedsim.results.analysis.costs import last_round
 from fedsim.results.analysis.log.edges import node_number
 from fedsim.results.analysis.log.frames import SERVER
+from fedsim.results.analysis.plots.network import attacks_of
 from fedsim.results.record.scenarios import group_of, tiers_of
 from fedsim.results.report.components import PageTable, TableCell, client_table, number, words
 from fedsim.results.report.drawing import BAR, BOX, PageFigure, draw, many
@@ -36,7 +37,7 @@ def fleets(study: ReportedStudy) -> list[tuple[list[str], ReportedRun]]:
 
 def fleet_table(study: ReportedStudy, run: ReportedRun) -> PageTable:
     """Return the kinds of clients: how many, on what, over what, from which store."""
-    rows = []
+    rows, false = [], bool(attacks_of(run.scenario))
     for group, own in run.rows(study.clients).groupby("group", sort=True):
         spec: Mapping[str, Any] = group_of(run.scenario, int(str(group)))
         device, radio = spec["device"], spec["radio"]
@@ -48,12 +49,15 @@ def fleet_table(study: ReportedStudy, run: ReportedRun) -> PageTable:
                 *words(device["kind"], device.get("speed") or "-", radio["kind"]),
                 *words(_rate(radio, "up"), _rate(radio, "down"), _battery(spec)),
                 *words(spec.get("availability", {}).get("kind", "always")),
+                *(words((spec.get("attack") or {}).get("kind", "none")) if false else ()),
                 TableCell(_range(samples), float(samples.sum())),
             ]
         )
     heads = (
         *("kind", "clients", "device", "speed", "radio", "up", "down"),
-        *("battery", "availability", "samples of a client"),
+        *("battery", "availability"),
+        *(("attack",) if false else ()),
+        "samples of a client",
     )
     return PageTable("Kinds of clients", heads, rows)
 

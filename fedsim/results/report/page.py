@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedsim.core.atomic import write_whole
 from fedsim.core.extras import VERSION
-from fedsim.core.text import format_number
+from fedsim.core.text import format_number, unbroken_html
 from fedsim.results.analysis import Comparison, look
 from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.costs import without_start
@@ -267,7 +267,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
     pages.filters["with_names"] = partial(with_names, names=_identifiers(known["study"]))
     pages.filters["shortened"] = shortened
     tabs = known["tabs"] if progress is None else ("Progress", *known["tabs"])
-    return pages.get_template("page.html").render(
+    page = pages.get_template("page.html").render(
         **known | {"tabs": tabs},
         progress=progress,
         palette=palette(),
@@ -276,6 +276,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
         hash=script_hash(script),
         most_letters=MOST_LETTERS,
     )
+    return unbroken_html(page)
 
 
 def page_script(*names: str, package: str = "fedsim.results.report") -> str:

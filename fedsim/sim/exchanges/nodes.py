@@ -16,6 +16,7 @@ from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import Envelope, Transport
+from fedsim.protocol.uncommitted import UncommittedExchanges
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.client import Participant
 from fedsim.sim.config import PeerMethod, WorldConfig
@@ -125,6 +126,7 @@ class PlayedNode(Participant):
         self._header_bits = header_bits
         self._keep = keep
         self._rounds = rounds
+        self._uncommitted = UncommittedExchanges("node.commit(model)")
         self._coroutine: Coroutine[bool, list[Reply] | None, None]
 
     @property
@@ -199,6 +201,7 @@ class PlayedNode(Participant):
         if not isinstance(message, Message):
             raise ReactionError("a node has messages for some neighbours alone")
         self.exchange_number += 1
+        self._uncommitted.add(number)
         envelope = Envelope(message, number, self.exchange_number, self._header_bits)
         # Encoded ahead of the clock, for the checks of the transport and the length. Receivers get
         # the object itself, as `why_events` excludes transports that decode.
@@ -212,6 +215,7 @@ class PlayedNode(Participant):
         """See `fedsim.core.ports.Node.commit`."""
         number = self._protocol.round
         self._protocol.round += 1
+        self._uncommitted.close()
         self.steps.append((COMMIT, 0.0, 0.0, 0.0))
         self._keep(self.id, number, model, measures)
 

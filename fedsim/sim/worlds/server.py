@@ -18,6 +18,7 @@ from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
 from fedsim.protocol.transport import Envelope
+from fedsim.protocol.uncommitted import UncommittedExchanges
 from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.worlds.clock import Clock, Clocked
@@ -115,6 +116,7 @@ class RoundServer(Clocked):
         self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
         self._counts = True
         self.asked: Sequence[ClientId] = ()
+        self._uncommitted = UncommittedExchanges("server.commit(model)")
         self._opened = 0, 0.0  # the number of the last round, and when its first exchange began
         self._sent_before = 0  # replies and beacons of clients before the open exchange
 
@@ -176,6 +178,7 @@ class RoundServer(Clocked):
         # run by an exception.
         self._commit(model, measures)
         self._protocol.round += 1
+        self._uncommitted.close()
 
     async def exchange(
         self,
@@ -206,6 +209,7 @@ class RoundServer(Clocked):
                     self._traffic.cohort += len(chosen.clients)
                 await self._hold(resolved, chosen)
                 if not self._protocol.given_up:
+                    self._uncommitted.add(self._protocol.round)
                     return self._protocol.replies()
             self._abandon(opened, self._protocol.progress)
             if cohort.gone:
@@ -360,6 +364,7 @@ class RoundServer(Clocked):
             self._write_late(
                 reply.client, reply.round, self._log.word(reply.message.label), verdict
             )
+        self._uncommitted.close()
         self._stay()
 
     # -- events ------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.ports import Client, Silence
 from fedsim.results.record.folder import SUMMARY
 from fedsim.results.record.manifest import MANIFEST
+from fedsim.results.record.studies import study_in
 
 from .prices import differing, small, unlike
 
@@ -284,3 +285,45 @@ def test_a_client_that_was_not_in_the_original_cohort_is_refused_by_round_and_nu
     with pytest.raises(RepricingError):
         asyncio.run(method.handle(client, replay_message("Model", 8)))
     assert refused == [("is sampled, but was not in the original", 2, 3)]
+
+
+def test_one_variant_that_is_refused_leaves_the_others(tmp_path: Path) -> None:
+    """They are priced and shown; the error names the variant, its seeds and the reason."""
+    source = small(rounds=3) | {
+        "seeds": 2,
+        "variants": {
+            "timed": {"participation": {"kind": "full", "deadline": "1 h"}},
+            "free": {},
+            "quicker": {"wire": {"values": "float32"}},
+        },
+    }
+    fedsim.run(source, out=tmp_path / "before")
+    with pytest.raises(RepricingError) as error:
+        fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
+    assert error.value.title.startswith("4 of 6 runs are re-priced; the others need a new run")
+    assert {fault.where for fault in error.value.faults} == {"timed, seeds 1, 2"}
+    assert [fault.key for fault in error.value.faults] == ["participation.deadline"]
+    kept = ("free", "quicker")
+    fresh = source | {"variants": {name: source["variants"][name] for name in kept}}
+    fedsim.run(fresh, out=tmp_path / "fresh", overrides=[WIFI])
+    assert differing(tmp_path / "fresh", tmp_path / "priced") == []
+    assert list(study_in(tmp_path / "priced").variants) == [*kept]  # type: ignore[union-attr]
+    command = ["reprice", str(tmp_path / "before"), "--set", WIFI]
+    done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "again")])
+    assert done.exit_code == 2
+    assert "original energy" in done.stdout
+    assert "free" in done.stdout
+    assert "timed, seeds 1, 2: participation.deadline" in " ".join(done.stderr.split())
+
+
+def test_a_run_that_is_refused_in_its_replay_leaves_the_others(tmp_path: Path) -> None:
+    """A battery that runs empty under the new prices is found there."""
+    source = small(rounds=20)
+    study = source | {"variants": {"long": {}, "short": {"stop": {"rounds": 1}}}}
+    fedsim.run(study, out=tmp_path / "before")
+    battery = "fleet.0.battery={capacity: 0.5 mWh}"
+    with pytest.raises(RepricingError, match="long, seed 1: --set fleet") as error:
+        fedsim.reprice(tmp_path / "before", [battery], tmp_path / "priced")
+    assert error.value.title.startswith("1 of 2 runs are re-priced")
+    assert list(study_in(tmp_path / "priced").variants) == ["short"]  # type: ignore[union-attr]
+    assert not (tmp_path / "priced/long").exists()

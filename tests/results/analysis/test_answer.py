@@ -215,3 +215,29 @@ def test_a_run_that_no_stop_rule_ended_has_spent_what_its_summary_says() -> None
     assert list(misses(runs, whole.costs(runs), whole, runs.labels)) == [
         "b was not ended by a stop rule: its costs do not rank"
     ]
+
+
+SIX = {
+    "base": [9.0, 9.1, 8.9, 9.0, 9.2, 9.1],
+    "third": [4.0, 4.1, 3.9, 4.0, 4.2, 4.1],
+    "best": [2.0, 2.1, 1.9, 2.0, 2.2, 2.1],
+    "never": [np.nan] * 6,
+    "second": [3.0, 3.1, 2.9, 3.0, 3.2, 3.1],
+    "cheap in two": [1.0, np.nan, np.nan, np.nan, np.nan, 1.0],
+}
+"""Costs of six variants under six seeds."""
+
+
+def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None:
+    goal = "best reaches a gap below 0.001"
+    assert said(SIX).startswith(f"{goal} with 33 % less energy than second (")
+    table, labels = costs(SIX), {name: name for name in SIX}
+    baseline = answer(table, GAP, labels, against="base")
+    assert baseline.startswith(f"{goal} with 77 % less energy than base (")
+    missed = answer(table, GAP, labels, against="never")
+    assert missed.startswith(f"never never reached a gap below 0.001; {goal} with 33 % less")
+
+
+def test_the_example_of_a_target_is_a_whole_command() -> None:
+    sentence = said({"a": [3.0], "b": [4.0]}, Target())
+    assert sentence.endswith("such as fedsim compare DIR --target gap=1e-3")

@@ -216,7 +216,7 @@ def test_runs_that_never_got_there_count_as_costlier_everywhere() -> None:
     pairs = pair(table, "all").query("cost == 't'")
     assert pairs[columns].to_numpy().tolist() == [
         ["some", 10, 7, "costlier in 10 of 10 seeds, both reached it in 7"],
-        ["none", 10, 0, "costlier in 10 of 10 seeds, both reached it in 0"],
+        ["none", 10, 0, "reached in none of 10 seeds, the other in all"],
     ]
     np.testing.assert_allclose(pairs["ratio"], [1.1, np.nan])  # of seeds in which both got there
     pairs = pair(table, "none").query("cost == 't' and variant == 'some'")

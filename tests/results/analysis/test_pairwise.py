@@ -332,3 +332,23 @@ def test_the_fewest_seeds_with_a_sign_interval_are_those_of_the_binomial_law() -
         count = fewest_seeds(confidence)
         assert stats.binomtest(0, count).pvalue <= 1 - confidence + 1e-12
         assert stats.binomtest(0, count - 1).pvalue > 1 - confidence
+
+
+@pytest.mark.parametrize("seeds", [2, 6, 10])
+@pytest.mark.parametrize("others", [0, 4])
+def test_all_seeds_against_none_is_stated_however_few_they_are(seeds: int, others: int) -> None:
+    """Corrected for the pairs of six variants, six seeds would be too few for the sign test."""
+    rng = np.random.default_rng(1)
+    always, never = rng.uniform(1, 2, (1 + others, seeds)), np.full((1, seeds), np.inf)
+    verdicts = Pairwise.of(np.concatenate([never, always]))
+    there, back = (judge(verdicts.pair(*pair)) for pair in ((1, 0), (0, 1)))
+    assert there.words == f"reached in all of {seeds} seeds, the other in none"
+    assert back.words == f"reached in none of {seeds} seeds, the other in all"
+    sentence = f"median reached a gap in all {seeds} seeds, mean in none"
+    assert there.sentence(("median", "mean (reached in 0 of 6 seeds)"), "t", "a gap") == sentence
+    assert back.sentence(("mean", "median"), "t", "a gap") == sentence
+
+
+def test_some_seeds_against_none_are_not_all() -> None:
+    some, never = [1.0, 2.0, np.inf], [np.inf] * 3
+    assert judge(Pairwise.of(np.array([some, never])).pair(0, 1)).words == TOO_FEW

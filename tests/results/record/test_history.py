@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
+from fedsim.results.analysis import cost_to_target, quantity
 from fedsim.results.record.journal import append_lines, read_lines
 from fedsim.results.record.lock import hold
 from fedsim.running.history import HISTORY, best_variant, read_history
 from fedsim.running.run import RunProgress
-from tests.runs import files, small
+from tests.runs import PEERS, files, small
 
 
 def scenario(rounds: int = 3, **changes: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def test_an_interrupt_and_a_failure_are_recorded(tmp_path: Path) -> None:
         fedsim.run(scenario(), out=tmp_path, watch=fail)
     stopped, failed = read_history(tmp_path)
     assert (stopped.ended, failed.ended) == ("stopped", "failed")
-    assert failed.result.startswith("RuntimeError: test_history.py:68 `raise RuntimeError(")
+    assert failed.result.startswith("RuntimeError: test_history.py:69 `raise RuntimeError(")
     assert failed.result.endswith(": the callback")
     assert failed.failed == 1
 
@@ -187,3 +188,37 @@ def test_the_best_variant_is_cheapest_to_the_target_or_else_the_nearest() -> Non
     unknown = [{**each, "gap": None, "target": None} for each in (near, far)]
     assert best_variant(unknown) == "a: objective 1.5"
     assert best_variant([{**near, "gap": nan, "objective": nan}]) == ""
+
+
+def test_the_best_variant_has_met_the_target_whatever_the_objective(tmp_path: Path) -> None:
+    """The first to reach an accuracy may stop far above the objective of a run that never does."""
+    phones = {"count": 5, "device": "phone-mid"}
+    study = small(
+        problem=PEERS["problem"] | {"test": {"fraction": "20 %"}},
+        algorithm={"kind": "gd", "step_size": "1/L"},
+        measures=["test_accuracy"],
+        stop={"rounds": 20, "test_accuracy": 0.9},
+        fleet=[phones | {"radio": "nb-iot"}],
+        variants={
+            "dear": {},
+            "short": {
+                "algorithm": {"step_size": "1e-9/L"},
+                "fleet": [phones | {"radio": "wifi"}],
+            },
+        },
+    )
+    result = fedsim.run(study, out=tmp_path / "met")
+    cost = cost_to_target(result.rounds, 0.9, measure="test_accuracy").set_index("variant")
+    assert cost["reached"].all()
+    joules = {str(name): float(spent) for name, spent in cost["joules"].items()}
+    cheapest = min(joules, key=lambda name: joules[name])
+    ends: Any = result.summary.set_index("variant")["objective"]
+    assert ends[cheapest] > ends.min()
+    (call,) = read_history(tmp_path / "met")
+    least = quantity(joules[cheapest], "J")
+    assert call.result == f"{cheapest}: {least} to test_accuracy=0.9"
+    study["stop"] = {"rounds": 5, "test_accuracy": 1.0}
+    missed = fedsim.run(study, out=tmp_path / "missed").rounds
+    best = missed.groupby("variant", sort=False)["test_accuracy"].max()
+    (call,) = read_history(tmp_path / "missed")
+    assert call.result == f"{best.idxmax()}: test_accuracy {best.max():.3g}"

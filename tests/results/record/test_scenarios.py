@@ -10,7 +10,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.table_columns import higher_is_better
 from fedsim.results.record.folder import SCENARIO
 from fedsim.results.record.manifest import check_kinds
-from fedsim.results.record.scenarios import data_of, read_text, sign
+from fedsim.results.record.scenarios import Note, data_of, once, read_text, sign
 from tests.tiers import every
 
 
@@ -63,3 +63,12 @@ def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
     (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
     with pytest.raises(DataError, match="does not match its hash"):
         read_text(tmp_path)
+
+
+def test_notes_of_seeds_are_merged_only_where_their_figures_agree() -> None:
+    texts = ["3 were late", "4 were late", "3 were late"]
+    notes = [Note(f"base, seed {seed}", "fleet", text) for seed, text in enumerate(texts, 1)]
+    assert [note.text for note in once(notes)] == [
+        "3 were late (1 more of its seeds alike)",
+        "4 were late",
+    ]

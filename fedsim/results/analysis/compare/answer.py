@@ -1,4 +1,8 @@
-"""The answer of a comparison in one sentence: which variant is cheapest, and how sure that is."""
+"""The answer of a comparison in one sentence: which variant is cheapest, and how sure that is.
+
+The sentence is about the cheapest variant that reached the target and the next cheapest one, or the
+one that the caller names (`against`); see `Decisions.rank` for the order.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -127,7 +131,7 @@ def answers(
         count = _rounds(float(own["round"].iloc[0]))
         yield (
             f"every run has {count} and no target, so costs do not rank the variants:"
-            f" state what is to be reached, such as --target {_example(rounds)}"
+            f" state what is to be reached, such as fedsim compare DIR --target {_example(rounds)}"
         )
     else:
         decided = decisions or Decisions.of(own, shown)

@@ -193,6 +193,7 @@ class PairedComparison:
         practical: the practical difference, as a share of a cost.
         alone: number of seeds in which the first alone reached the target, and the second alone.
         like: the typical ratio over the seeds in which both reached it; NaN without any.
+        runs: number of seeds in which both have a run, whether it reached the target or not.
     """
 
     seeds: int
@@ -210,6 +211,7 @@ class PairedComparison:
     practical: float
     alone: tuple[int, int] = (0, 0)
     like: float = nan
+    runs: int = 0
 
     @property
     def alike(self) -> bool:
@@ -220,6 +222,11 @@ class PairedComparison:
     def missed(self) -> bool:
         """Whether in some seed only one of the two reached the target."""
         return any(self.alone)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether one of the two reached the target in all of several seeds, the other in none."""
+        return self.runs > 1 and self.runs in self.alone
 
     @property
     def both(self) -> int:
@@ -330,6 +337,7 @@ class Pairwise:
             practical=self.practical,
             alone=(int(alone[0]), int(alone[1])),
             like=float(like),
+            runs=int((~np.isnan(self.costs[one]) & ~np.isnan(self.costs[other])).sum()),
         )
 
 

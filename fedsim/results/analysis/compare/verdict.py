@@ -24,6 +24,7 @@ INDISTINGUISHABLE = "statistically indistinguishable"
 UNCERTAIN = "depends on uncertain constants"
 UNKNOWN = "neither reached it in a common seed"
 CONTESTED = "no comparison: missed in some seeds"
+ONE_SIDED = "reached by one in all seeds, by the other in none"
 """Reasons why a verdict is not decided."""
 
 _LEAST = 1e-4  # smaller p-values are printed as below this
@@ -111,8 +112,10 @@ class Verdict:
     def words(self) -> str:
         """The verdict in a few words, as tables print it."""
         pair = self.pair
-        if self.reason:
-            return self.reason
+        first, second = ("all", "none") if pair.alone[0] else ("none", "all")
+        one_sided = f"reached in {first} of {pair.runs} seeds, the other in {second}"
+        if self.reason or pair.one_sided:
+            return one_sided if pair.one_sided else self.reason
         one = " (one seed)" if pair.seeds == 1 else ""
         if self.state is State.SAME:
             if pair.cheaper or pair.costlier:
@@ -133,16 +136,22 @@ class Verdict:
             what: name of the cost: "energy", "time", "bits" or "rounds".
             goal: what was to be reached, such as "a gap below 0.001"; empty for the whole run.
         """
+        if self.pair.one_sided:
+            reached, missed = map(_bare, names if self.pair.alone[0] else reversed(names))
+            got = f"{reached} reached {goal or 'the end of a run'}"
+            return f"{got} in all {self.pair.runs} seeds, {missed} in none"
+        return self._on_costs(names, what, goal)
+
+    def _on_costs(self, names: tuple[str, str], what: str, goal: str) -> str:
         one, other = names
         less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
         to = f" to {goal}" if goal else " over the whole run"
         known = self._evidence(_bare(one), _bare(other))
         if self.state is State.CHEAPER:
             saving = " ".join(filter(None, (self._saving, less, "than", other)))
-            if not goal:
-                return f"over the whole run, {one} takes {saving} ({known})"
             how = "in" if what in {"time", "rounds"} else "with"
-            return f"{one} reaches {goal} {how} {saving} ({known})"
+            reaches = f"{one} reaches {goal} {how} {saving}"
+            return f"{reaches if goal else f'over the whole run, {one} takes {saving}'} ({known})"
         if self.state is State.COSTLIER:
             more = f"{'more' if what in {'bits', 'rounds'} else 'the higher'} {what}"
             return f"{one} takes {more} than {other}{to} ({known})"
@@ -258,7 +267,9 @@ def judge(pair: PairedComparison, worlds: Worlds | None = None) -> Verdict:
         # More seeds like these would decide a sign test that is corrected for many pairs.
         unanimous = pair.exact and pair.seeds in {pair.cheaper, pair.costlier}
         few = unanimous or pair.seeds < fewest_seeds(pair.confidence)
-        return Verdict(State.UNDECIDED, TOO_FEW if few else INDISTINGUISHABLE, pair, worlds)
+        open_reason = TOO_FEW if few else INDISTINGUISHABLE
+        reason = ONE_SIDED if pair.one_sided else open_reason
+        return Verdict(State.UNDECIDED, reason, pair, worlds)
     if pair.same:
         state, zone = State.SAME, 1 + pair.practical
         sure = worlds is None or (1 / zone <= worlds.low and worlds.high <= zone)

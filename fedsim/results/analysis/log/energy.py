@@ -65,11 +65,12 @@ def battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per death, in order: variant and seed, where the log has them; client, death (of
-        that client, from 1), t (s), rounds_before (rounds that had been committed), off_s (until
-        the battery was charged again, or the run ended, s), and recovered (whether it was charged
-        before the run ended). A client whose battery was empty from the start has died at 0 s. A
-        client whose charge is too low to take part, but above the cut-off, has not died: column
-        `left_s` of the client table says when it left for good.
+        that client, from 1), t (s), round (in which it died; the row of the log has none),
+        rounds_before (rounds that had been committed), off_s (until the battery was charged again,
+        or the run ended, s), and recovered (whether it was charged before the run ended). A client
+        whose battery was empty from the start has died at 0 s. A client whose charge is too low to
+        take part, but above the cut-off, has not died: column `left_s` of the client table says
+        when it left for good.
 
     Raises:
         DataError: the log lacks a column.
@@ -77,9 +78,9 @@ def battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = battery_deaths(log.events)
         >>> print(answer.head(2).round(3).to_string(index=False))
-        variant  seed   client  death     t  rounds_before  off_s  recovered
-             gd     1 client-2      1 1.296              1  0.568       True
-             gd     1 client-2      2 2.232              7  0.568       True
+        variant  seed   client  death     t  round  rounds_before  off_s  recovered
+             gd     1 client-2      1 1.296      2              1  0.568       True
+             gd     1 client-2      2 2.232      8              7  0.568       True
     """
     check_columns(events, "events", ("t", "event", "node"))
     return by_run(events, _battery_deaths)
@@ -90,11 +91,12 @@ def _battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
     end = float(events["t"].max()) if len(events) else 0.0
     there = is_event(events, "depleted", "charged")
     own = events.loc[there, ["t", "event", "node"]].assign(rounds_before=committed[there])
+    own = own.assign(round=own["rounds_before"] + 1)
     own = own.assign(client=own["node"].astype(object))
     following = own.groupby("client", sort=False)
     back = following["t"].shift(-1).where(following["event"].shift(-1) == "charged")
     own = own.assign(off_s=back.fillna(end) - own["t"], recovered=back.notna())
     deaths = own[own["event"] == "depleted"]
     deaths = deaths.assign(death=deaths.groupby("client", sort=False).cumcount() + 1)
-    names = ["client", "death", "t", "rounds_before", "off_s", "recovered"]
+    names = ["client", "death", "t", "round", "rounds_before", "off_s", "recovered"]
     return deaths[names].reset_index(drop=True)

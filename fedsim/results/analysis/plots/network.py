@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
@@ -71,6 +71,9 @@ _THIN, _MORE, _LESS = 0.6, 3.4, 0.8
 """Points of a link that carried nothing, and what the widest has more, of few links and of many."""
 
 _LINE = "#BBBBBB"
+
+_FALSE: Mapping[str, Any] = {"marker": "x", "color": "#D55E00"}
+"""The mark on a false client, beside that of its group."""
 
 _MARKS = "osDP^*"
 """The marks of kinds of clients."""
@@ -277,6 +280,7 @@ class NetworkDrawing:
         clients: the rows of its client table.
         models: returns the models of all nodes after a round, shape (M, ...), the last one's of
             None.
+        attacks: the attack of each group of false clients, by its number.
     """
 
     network: Network
@@ -285,6 +289,7 @@ class NetworkDrawing:
     events: pd.DataFrame
     clients: pd.DataFrame
     models: Callable[[int | None], Array]
+    attacks: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -311,7 +316,8 @@ class NetworkDrawing:
         """
         column = "bits" if value == "disagreement" else value
         network = Network.of(scenario, clients, edges(events), column)
-        return cls(network, places_of(network.graph, layout), value, events, clients, models)
+        places = places_of(network.graph, layout)
+        return cls(network, places, value, events, clients, models, attacks_of(scenario))
 
     @classmethod
     def of_runs(
@@ -439,7 +445,8 @@ class NetworkDrawing:
             number = int(str(group))
             mine = [node for node, facts in graph.nodes(data=True) if facts.get("group") == number]
             look = _MARKS[number % len(_MARKS)], DEVICE_COLOURS[number % len(DEVICE_COLOURS)]
-            found[f"{own['kind'].iloc[0]} ({len(own):,})"] = (mine, *look)
+            false = f", {self.attacks[number]}" if number in self.attacks else ""
+            found[f"{own['kind'].iloc[0]} ({len(own):,}{false})"] = (mine, *look)
         return {kind: own for kind, own in found.items() if own[0]}
 
     def _draw_nodes(self, axis: Axes, own: Mapping[str, float]) -> None:
@@ -452,6 +459,16 @@ class NetworkDrawing:
             x, y = np.array([self.places[node] for node in nodes], dtype=np.float64).T
             style: dict[str, Any] = {"marker": mark, "color": colour, "zorder": 3}
             axis.scatter(x, y, s=sizes, linewidth=0.5, edgecolor="white", **style)
+        false = self._false_clients
+        if false:
+            x, y = np.array([self.places[node] for node in false], dtype=np.float64).T
+            axis.scatter(x, y, s=40.0 if small else 160.0, linewidth=1.5, zorder=4, **_FALSE)
+
+    @property
+    def _false_clients(self) -> list[str]:
+        """The nodes that attack."""
+        nodes = self.network.graph.nodes(data=True)
+        return [node for node, facts in nodes if facts.get("group") in self.attacks]
 
     def _name_nodes(self, axis: Axes) -> None:
         """Write names beside a few nodes, away from the middle, and numbers beside some more."""
@@ -485,6 +502,8 @@ class NetworkDrawing:
             Line2D([], [], marker=mark, linestyle="", color=colour, label=escape_text(kind))
             for kind, (_, mark, colour) in self.kinds.items()
         ]
+        if self._false_clients:
+            keys.append(Line2D([], [], linestyle="", label="false client", **_FALSE))
         if most:
             style: dict[str, Any] = {"color": _LINE, "linewidth": _THIN + self._more}
             keys.append(Line2D([], [], label=f"{self.say(most)}, the most", **style))
@@ -492,6 +511,12 @@ class NetworkDrawing:
             style = {"linestyle": "--", "linewidth": _THIN, "color": GREY}
             keys.append(Line2D([], [], label="one of several routes", **style))
         return keys
+
+
+def attacks_of(scenario: Mapping[str, Any]) -> dict[int, str]:
+    """Return the kind of attack of each group of false clients, by the number of the group."""
+    groups = enumerate(scenario.get("fleet") or ())
+    return {number: str(group["attack"]["kind"]) for number, group in groups if group.get("attack")}
 
 
 _SLANTED = 0.4  # a name that is less far aside of its node is centred on it

@@ -1,0 +1,101 @@
+"""A method that never commits ends with an error that says so, and no method that does."""
+
+from typing import Any, Literal
+
+import pytest
+
+import fedsim
+from fedsim.addons.conformance import check_algorithm
+from fedsim.algorithms import GradientDescent
+from fedsim.algorithms.censored import Iterate
+from fedsim.algorithms.gossip import DPSGD
+from fedsim.core.ports import Node, Server
+from fedsim.protocol.uncommitted import MOST_EXCHANGES
+from tests.runs import PEERS, small
+
+STAR: dict[str, dict[str, Any]] = {
+    "in arrays": {},
+    "by events": {"participation": {"kind": "full", "deadline": "1 h"}},
+}
+
+
+class Uncommitted(GradientDescent):
+    """Asks for gradients, and forgets the commit."""
+
+    kind: Literal["uncommitted"] = "uncommitted"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        while True:
+            await server.exchange(Iterate(server.pack(server.initial)))
+
+
+class Patient(GradientDescent):
+    """Commits after as many exchanges as a round can have."""
+
+    kind: Literal["patient"] = "patient"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        while True:
+            for _ in range(MOST_EXCHANGES - 1):
+                await server.exchange(Iterate(server.pack(server.initial)))
+            server.commit(server.initial)
+
+
+class Forgetful(DPSGD):
+    """A peer that mixes models, and forgets the commit."""
+
+    kind: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
+
+    async def live(self, node: Node) -> None:
+        while True:
+            await self.mix_models(node, node.initial)
+
+
+def _check(error: fedsim.RunError, call: str) -> None:
+    assert f"the method had {MOST_EXCHANGES:,} exchanges in it without a commit" in str(error)
+    assert f"call {call}(model) once per round" in str(error)
+
+
+@pytest.mark.parametrize("world", ["in arrays", "by events"])
+def test_a_server_that_never_commits_fails(world: str) -> None:
+    own = small(algorithm={"kind": "uncommitted", "step_size": "1/L"}, **STAR[world])
+    with pytest.raises(fedsim.RunError, match="round 1 does not close") as caught:
+        fedsim.run(own, blocks=[Uncommitted])
+    _check(caught.value, "server.commit")
+
+
+@pytest.mark.parametrize("path", ["in a kernel", "by events"])
+def test_a_peer_that_never_commits_fails(path: str) -> None:
+    near = {"peers": {"kind": "ring"}, "mixing": "metropolis"}
+    lossy = {"kind": "wifi", "loss": {"kind": "independent", "rate": "20 %"}}
+    radio = "wifi" if path == "in a kernel" else lossy
+    own = {
+        **PEERS,
+        "algorithm": {"kind": "forgetful", "step_size": 0.3},
+        "network": near,
+        "fleet": [{"count": 4, "device": "pi-4", "radio": radio}],
+    }
+    with pytest.raises(fedsim.RunError, match="round 1 does not close") as caught:
+        fedsim.run(own, blocks=[Forgetful])
+    _check(caught.value, "node.commit")
+
+
+def test_conformance_reports_it_in_every_world() -> None:
+    method = {"kind": "uncommitted", "step_size": "1/L"}
+    table = check_algorithm({"problem": small()["problem"], "algorithm": method}, [Uncommitted])
+    # Where every round is abandoned, these rounds end the run.
+    failed = table[~table["outcome"].isin(["refused", "done"])]
+    assert len(failed) > len(table) / 2
+    assert set(failed["outcome"]) == {"failed"}
+    assert failed["reason"].str.contains("without a commit; call server.commit").all()
+
+
+def test_many_exchanges_of_a_round_and_many_abandoned_rounds_are_in_order() -> None:
+    """Only exchanges of one round count: neither those of others, nor abandoned ones."""
+    patient = small(algorithm={"kind": "patient", "step_size": "1/L"}, stop={"rounds": 2})
+    assert fedsim.run(patient, blocks=[Patient]).summary["status"].tolist() == ["done"]
+    short = {"kind": "full", "give_up": "1 ms"}
+    abandoned = small(participation=short, stop={"rounds": 2 * MOST_EXCHANGES})
+    result = fedsim.run(abandoned, check=False)
+    assert result.summary["status"].tolist() == ["done"]
+    assert (result.events["event"] == "abandoned").sum() == 2 * MOST_EXCHANGES

@@ -121,7 +121,8 @@ def _bound_of(
         return Bound(sampling="poisson" if poisson else "fixed", sample=replies, clients=clients)
     replaces = spec.where == "clients"
     # Who is chosen, or keeps silent, may follow from data, so that silence is no privacy.
-    everyone = (isinstance(policy, Informed) or memory is not None) and not replaces
+    chosen = isinstance(policy, Informed) and not policy.by_schedule
+    everyone = (chosen or memory is not None) and not replaces
     return Bound(
         sample=replies,
         clients=clients,

@@ -223,7 +223,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         yield from _unassigned_rows(job)
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
-        private = privacy_notes(job.terms, job.scenario.stop.rounds)
+        private = privacy_notes(job.terms, job.scenario)
         yield from (Note(job.variant.name, *note) for note in private)
         first_rounds = openings.get(job.variant.name)
         yield from _identical_seeds(job, first_rounds)

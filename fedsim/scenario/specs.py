@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     Field,
@@ -507,6 +507,12 @@ class ScenarioKeys(Spec):
             written.pop("aggregation", None)
         if self.secrecy is None:
             written.pop("secrecy", None)
+        else:
+            # Late vectors are dropped: a default stays one in the stored file, where "keep" would
+            # be refused.
+            for key, block in (("participation", self.participation), ("silence", self.silence)):
+                if "late" not in block.model_fields_set and isinstance(written.get(key), dict):
+                    cast("dict[str, object]", written[key]).pop("late", None)
         if self.privacy is None:
             written.pop("privacy", None)
         return written

@@ -210,7 +210,9 @@ class Repricing:
         oracles = [no_loss] * len(self.members)
         parts = self.deployment, self.policy, oracles, numerics
         every = self.variant.scenario.observe.every or self.computing.get(EVERY, 1)
-        return assemble(self.variant.scenario, self.seed, *parts, every, self._hops(method))
+        made = assemble(self.variant.scenario, self.seed, *parts, every, self._hops(method))
+        method.counts = made.tally().close().keys()
+        return made
 
     def _hops(self, method: ReplayedMethod) -> tuple[Hop, ...]:
         """Return the configuration of each level of the hierarchy; empty without tiers."""

@@ -19,6 +19,7 @@ import numpy as np
 from fedsim.addons.repricing.history import RunHistory
 from fedsim.core.errors import RepricingError
 from fedsim.core.ports import SILENCE, Array, Client, ClientId, Message, Silence, Work
+from fedsim.protocol.secrecy.messages import KeyRequest
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.sim.worlds.main_task import ENDED
 from fedsim.sim.worlds.server import RoundServer
@@ -68,7 +69,12 @@ class ReplayedMethod:
             summary records them.
         refuse: see `Refuse`.
         mid_round: the keys of the original's stop rules that may end it in the middle of a round.
+
+    Attributes:
+        counts: the recorded figures that the server's tally of its rule of aggregation has.
     """
+
+    counts: Collection[str] = ()
 
     def __init__(
         self,
@@ -81,7 +87,7 @@ class ReplayedMethod:
         self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
-        self._committed = 0
+        self._committed, self._keyed = 0, False
         self._due: dict[ClientId, int] = {}  # the tasks of the open exchanges
         self._visits = {gateway: iter(each) for gateway, each in history.visits.items()}
 
@@ -103,7 +109,8 @@ class ReplayedMethod:
 
     def observe(self, model: Array) -> Mapping[str, Any]:
         """Return the other recorded figures of that round."""
-        return self._history.measures[self._committed]
+        recorded = self._history.measures[self._committed]
+        return {name: figure for name, figure in recorded.items() if name not in self.counts}
 
     async def serve(self, server: RoundServer) -> None:
         """Run the recorded server, or a visit of the server above to a gateway."""
@@ -124,6 +131,7 @@ class ReplayedMethod:
             for exchange in range(begin, end):
                 await self._exchange(server, exchange)
             self._committed = number + 1
+            server.repeat(history.measures[number + 1])
             server.commit(_NOTHING)
         # The history is used up, and no stop rule has ended the new run: what the method would do
         # next is unknown.
@@ -148,6 +156,10 @@ class ReplayedMethod:
         # is in the cohort here but was not in the original run is refused in `handle`.
         each = dict.fromkeys(server.clients, first) | requests if to is None else requests
         message = first if exchanges.shared[number] else each
+        # Of the interactions of a secure aggregation, the first one counts clients as asked.
+        self._keyed = self._keyed or first.label == KeyRequest.label
+        if self._keyed:
+            server.count_cohort(first.label == KeyRequest.label)
         replies = await server.exchange(message, to=to)
         # `handle` removes the task of each client that is asked. What is left was not asked, or its
         # message was lost.

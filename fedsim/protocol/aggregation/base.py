@@ -18,7 +18,7 @@ from pydantic import Field
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, ClientId, Reply
-from fedsim.protocol.aggregation.tally import Tally
+from fedsim.protocol.aggregation.tally import COUNTS, Tally
 from fedsim.protocol.attacks.base import Attack
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import field_payloads, weighted_sum
@@ -147,6 +147,14 @@ class Aggregator:
         """Register that a round is abandoned, as it has fewer than `least` reports."""
         self.tally.count("skipped")
         self._register_shortage()
+
+    def repeat(self, counts: Mapping[str, float]) -> None:
+        """Register what a recorded round counted, in place of combining its vectors again."""
+        self._asked = True
+        for name in COUNTS:
+            self.tally.count(name, int(counts.get(name) or 0))
+        if counts.get("replaced"):
+            self._register_shortage()
 
     def _register_shortage(self) -> None:
         self.tally.short = f"{self._rule.kind} had fewer than {self._rule.least_in_words} vectors"

@@ -121,7 +121,8 @@ def _bound_of(
         return Bound(sampling="poisson" if poisson else "fixed", sample=replies, clients=clients)
     replaces = spec.where == "clients"
     # Who is chosen, or keeps silent, may follow from data, so that silence is no privacy.
-    everyone = (isinstance(policy, Informed) or memory is not None) and not replaces
+    chosen = isinstance(policy, Informed) and not policy.by_schedule
+    everyone = (chosen or memory is not None) and not replaces
     return Bound(
         sample=replies,
         clients=clients,
@@ -197,11 +198,11 @@ def _planned(terms: Terms, rounds: int) -> str:
     return f"epsilon {epsilon(rounds)} after {rounds} rounds{whom}"
 
 
-def privacy_notes(terms: Terms | None, rounds: int) -> Iterator[tuple[str, str]]:
+def privacy_notes(terms: Terms | None, scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Yield what a run's epsilon will be, and what it does not cover, each a key and a sentence."""
     if terms is None:
         return
-    spec, bound = terms.spec, terms.bound
+    spec, bound, rounds = terms.spec, terms.bound, scenario.stop.rounds
     if not isfinite(terms.squares):
         yield "privacy.noise", "without noise epsilon is infinite: vectors are only clipped"
         return
@@ -212,7 +213,8 @@ def privacy_notes(terms: Terms | None, rounds: int) -> Iterator[tuple[str, str]]
         yield "privacy.delta", f"{text} a client may be exposed with that chance"
     if terms.budget < inf and planned_epsilon(1, terms.squares, bound, spec.delta) > terms.budget:
         yield "stop.epsilon", f"one round costs more than {terms.budget:g}, so none is completed"
-    outside = "objectives, measures and times, which are published as they are"
+    named = ", ".join(["objectives", *dict.fromkeys(each.kind for each in scenario.measures)])
+    outside = f"{named} and times, which are published as they are"
     if bound.everyone and "participation" in bound.why:
         outside = f"which clients are chosen, and {outside}"
     if isinstance(spec.clip, AdaptiveClip):

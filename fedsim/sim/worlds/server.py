@@ -101,6 +101,7 @@ class RoundServer(Clocked):
         self.weights = weights
         self.pack = packing.pack
         self.aggregate = protocol.aggregator.sum
+        self.repeat = protocol.aggregator.repeat
         self.repeated = packing.repeat
         self.rng = rng
         self._protocol = protocol

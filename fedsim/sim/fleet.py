@@ -1,6 +1,6 @@
 """The fleet: the physical components of all clients, and their connections."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, overload
 
@@ -15,7 +15,7 @@ from fedsim.physics.topology import star
 from fedsim.results.record.ledger import NO_STORES, Stores
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.rounds import Traffic
-from fedsim.sim.client import Equipment
+from fedsim.sim.client import Equipment, WorkSpan
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
@@ -30,6 +30,7 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
+from fedsim.sim.power.unsettled import OpenSpan
 from fedsim.sim.presence import Charges, Presence
 
 if TYPE_CHECKING:  # peers alone have these
@@ -155,6 +156,7 @@ class Fleet:
             )
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # the clients of these processors
+        self._working: set[WorkSpan] = set()
         # One radio serves both lanes of a client, and its relay. It is created by the first of
         # them.
         self.radios = LazyTable(self._radio)
@@ -344,7 +346,15 @@ class Fleet:
             rng=setup.rng,
             take_back=self.take_back,
             looks=looks,
+            working=self._working,
         )
+
+    def open_spans(self) -> Iterator[OpenSpan]:
+        """Yield the work in progress, with its energy so far."""
+        now = self._calendar.now
+        for client, begin, _, watts in self._working:
+            if begin < now:
+                yield OpenSpan(client, begin, watts * (now - begin))
 
     def oracle(self, client: ClientId) -> Oracle:
         """Return a client's loss."""

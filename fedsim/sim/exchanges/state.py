@@ -1,20 +1,22 @@
 """Transfer of state between the tables of the kernel and the objects of the network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.core.ports import Array, ClientId, Message
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.protocol.transport import Envelope
-from fedsim.sim.exchanges.layout import KernelTables
+from fedsim.sim.exchanges.layout import KernelTables, Records
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
+from fedsim.sim.power.unsettled import OpenSpan
 
 
 def enter_kinds(
@@ -72,6 +74,50 @@ def hand_back(
     # The network charges the radios that it takes over, with all that they have spent so far.
     joules: Array = nodes["work_joules"] + np.where(active, 0.0, nodes["radio_joules"])
     return joules
+
+
+def open_spans(tables: KernelTables, now: float) -> Iterator[OpenSpan]:
+    """Yield work, messages and radio states in progress, with their energy so far.
+
+    See `Fleet.open_spans` and `ServerLanes.open_spans`.
+    """
+    nodes = tables.nodes
+    works = np.flatnonzero((nodes["work_begun"] >= 0.0) & (nodes["work_begun"] < now))
+    begun = nodes["work_begun"][works]
+    yield from _spans(works, begun, nodes["power"][works] * (now - begun))
+
+    lanes = tables.lanes.reshape(-1, 2)
+    busy = np.flatnonzero((lanes["current"] >= 0).any(axis=1))
+    down, up = (_bits_flown(tables, lanes[busy, way], now) for way in (0, 1))
+    began = nodes["began"][busy].min(axis=1)
+    held = now - np.maximum(began, nodes["paid_until"][busy])
+    joules = nodes["per_bit"][busy, 0] * down + nodes["per_bit"][busy, 1] * up
+    joules += nodes["held"][busy] * np.maximum(held, 0.0)
+    sent = np.flatnonzero(joules)
+    yield from _spans(busy[sent], began[sent], joules[sent])
+
+    waking = np.flatnonzero(nodes["waking"])
+    since = nodes["ready"][waking] - nodes["wake_time"][waking]
+    yield from _spans(waking, since, nodes["wake_power"][waking] * (now - since))
+    connected = nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])
+    tails = np.flatnonzero((connected > 0) & (nodes["flowing"] == 0))
+    since = nodes["since"][tails]
+    yield from _spans(tails, since, nodes["tail_power"][tails] * (now - since))
+
+
+def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
+    """Return the bits of the current messages of lanes that have passed; see `Lane.bits_flown`."""
+    current = tables.messages[lanes["current"]]
+    bits = np.where(
+        lanes["current"] < 0, 0, current["payload"] + current["header"] + lanes["framing"]
+    )
+    whole = now >= lanes["began"] + bits / lanes["cap"]
+    flown = np.where(whole, bits, lanes["cap"] * (now - lanes["began"]))
+    return np.where(now > lanes["began"], flown, 0.0)
+
+
+def _spans(nodes: NDArray[np.intp], begins: Array, joules: Array) -> Iterator[OpenSpan]:
+    return map(OpenSpan, nodes.tolist(), begins.tolist(), joules.tolist())
 
 
 def _leave_radio(radio: RadioMeter, record: Any) -> None:

@@ -92,6 +92,7 @@ class CellNetwork(ServerLanes):
         # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never aborted.
         # Clients that leave are removed from its listeners, and it runs to its end without them.
         cell.current, cell.listeners = envelope, lanes
+        self._active.update(lanes)
         now = self._calendar.now
         reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if reached > now:
@@ -208,6 +209,16 @@ class CellNetwork(ServerLanes):
                 cell.current = envelope
                 self._leave(cell, 0.0)
         super().close()
+
+    def _progress(self, lane: Lane) -> tuple[float, float] | None:
+        """See `ServerLanes._progress`; a downlink is in progress while its cell's broadcast is."""
+        if lane.up:
+            return super()._progress(lane)
+        cell = self._cells[self._groups[lane.client]]
+        if lane.client not in cell.listeners:
+            return None
+        passed = 0.0 if cell.transfer is None else cell.transfer.passed(self._calendar.now)
+        return cell.began, passed
 
     def _leave(self, cell: Cell, span: float) -> None:
         """Record a broadcast that is in flight or queued at the end."""

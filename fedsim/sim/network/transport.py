@@ -6,7 +6,7 @@ most at the radio's rate, and at the message's share of the links on its route. 
 arrived when its last bit has passed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
+from fedsim.sim.power.unsettled import OpenSpan
 
 # Much of a run's time is spent here. So members and transitions that are used for every message are
 # looked up once. The first three transitions start from a state that the code has just checked: a
@@ -76,6 +77,8 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
+        # Clients whose radios may be in use: they have had a message since they were last at rest.
+        self._active: set[ClientId] = set()
         self.relays: Relays | None = None  # if routes of a graph pass clients
         # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -130,6 +133,7 @@ class ServerLanes:
         if lane.state is not IDLE:
             lane.enqueue(envelope, framing)
             return
+        self._active.add(lane.client)
         lane.current = envelope
         lane.framing_bits = framing
         route_class = lane.route_class
@@ -302,6 +306,33 @@ class ServerLanes:
             lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
             radio.switch_off()
+
+    def open_spans(self) -> Iterator[OpenSpan]:
+        """Yield messages in progress and the states of radios, as `close` would charge them now."""
+        now, resting = self._calendar.now, list[ClientId]()
+        for client in self._active:
+            down, up = self._down.get(client), self._up.get(client)
+            lanes = [lane for lane in (down, up) if lane is not None]
+            began, passed = now, [0.0, 0.0]
+            for lane in lanes:
+                if (progress := self._progress(lane)) is not None:
+                    began = min(began, progress[0])
+                    passed[lane.up] = progress[1]
+                    if self.relays is not None and lane.relays:
+                        yield from self.relays.open_spans(lane, progress[1])
+            radio = lanes[0].radio
+            joules, waiting = radio.unsettled(now, passed), radio.waiting(now)
+            if joules:
+                yield OpenSpan(client, began, joules)
+            if waiting is not None:
+                yield OpenSpan(client, *waiting)
+            elif all(lane.current is None for lane in lanes):
+                resting.append(client)
+        self._active.difference_update(resting)
+
+    def _progress(self, lane: Lane) -> tuple[float, float] | None:
+        """Return when the bits of a lane began, s, and how many have passed; None if it is idle."""
+        return None if lane.current is None else (lane.began, lane.bits_flown(self._calendar.now))
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: some clients have only one lane."""

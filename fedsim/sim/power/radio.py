@@ -1,5 +1,6 @@
 """Radios: metered energy of both directions, and of the states between messages."""
 
+from collections.abc import Sequence
 from math import inf, nan
 
 from fedsim.physics.signals import Signal
@@ -161,6 +162,27 @@ class RadioMeter:
         began[up] = inf
         self.joules += joules
         return joules
+
+    def unsettled(self, now: float, passed: Sequence[float]) -> float:
+        """Return what `end` would charge now for messages in progress, J.
+
+        Args:
+            now: the time, s.
+            passed: the bits that have passed, down and up.
+        """
+        down, up = self._per_bit
+        joules = down * passed[0] + up * passed[1]
+        on = max(min(self.began), self._paid_until)
+        if on < now:
+            joules += self._held * (now - on)
+        for watts, airtime in zip(self._kind.powers.on_air, self._airtimes or (), strict=False):
+            if airtime is not None:
+                joules += watts * airtime.until(now)
+        return joules
+
+    def waiting(self, now: float) -> tuple[float, float] | None:
+        """Return since when it waits without bits, s, and the energy of that, J; None at rest."""
+        return None
 
     def spend_again(self, up: bool, bits: float) -> float:
         """Meter bits that TCP has retransmitted, at once; return their energy, J.
@@ -389,6 +411,16 @@ class CellularRadio(RadioMeter):
         self._armed = False
         self._turn += 1
         super().switch_off()
+
+    def waiting(self, now: float) -> tuple[float, float] | None:
+        """Return since when it is in its state without bits, s, and the energy of that, J."""
+        if self._waking:
+            since = self._ready - self._states.stages[self._stage].wake_time
+        elif self._stage != self._last_stage and not self._flowing:
+            since = self._since
+        else:
+            return None
+        return since, self._state_power * (now - since)
 
     def _log_promotion(self) -> None:
         wake_time = self._states.stages[self._stage].wake_time

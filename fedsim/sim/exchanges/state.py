@@ -112,7 +112,8 @@ def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
         lanes["current"] < 0, 0, current["payload"] + current["header"] + lanes["framing"]
     )
     whole = now >= lanes["began"] + bits / lanes["cap"]
-    flown = np.where(whole, bits, lanes["cap"] * (now - lanes["began"]))
+    with np.errstate(invalid="ignore"):  # at an infinite rate it is whole as it begins
+        flown = np.where(whole, bits, lanes["cap"] * (now - lanes["began"]))
     return np.where(now > lanes["began"], flown, 0.0)
 
 

@@ -354,7 +354,7 @@ class Fleet:
         now = self._calendar.now
         for client, begin, _, watts in self._working:
             if begin < now:
-                yield OpenSpan(client, begin, watts * (now - begin))
+                yield client, begin, watts * (now - begin)
 
     def oracle(self, client: ClientId) -> Oracle:
         """Return a client's loss."""

@@ -190,7 +190,7 @@ class LoRaNetwork(ServerLanes):
         end = now + device.law.airtime(size)
         device.asked = False
         device.frame = frame = device.draw_frame(end)
-        self._active.add(self._up[device.client].client)  # also for a frame without a message
+        self._awake[device.meter] = device.client  # also for a frame without a message
         self.air.begin(frame, now)
         device.meter.begin_frame(now, device.send_watts)
         transfer, idle = device.up, device.up is None and device.down is None

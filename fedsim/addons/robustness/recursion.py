@@ -191,7 +191,7 @@ class _WorldsRun:
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
     def costs(self) -> tuple[Array, Array]:
-        """Return joules and g of CO2 of all clients so far, shape (W,); grams are NaN if unknown."""
+        """Return the joules and g of CO2 so far, shape (W,); grams are NaN if unknown."""
         clients, spent = self._clients, self._drawn()
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)

@@ -387,7 +387,7 @@ class RadioArrays:
             ids = np.flatnonzero(self._stage < self._last)
             begins = self._since[ids]
             joules = self._table.of_stage("power", ids, self._stage[ids]) * (now - begins)
-            yield from map(OpenSpan, ids.tolist(), begins.tolist(), joules.tolist())
+            yield from zip(ids.tolist(), begins.tolist(), joules.tolist(), strict=True)
 
     def number_events(self, places: Numbers) -> None:
         """Replace the event numbers of this exchange by places, before the next one.

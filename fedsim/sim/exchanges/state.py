@@ -118,7 +118,7 @@ def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
 
 
 def _spans(nodes: NDArray[np.intp], begins: Array, joules: Array) -> Iterator[OpenSpan]:
-    return map(OpenSpan, nodes.tolist(), begins.tolist(), joules.tolist())
+    return zip(nodes.tolist(), begins.tolist(), joules.tolist(), strict=True)
 
 
 def _leave_radio(radio: RadioMeter, record: Any) -> None:

@@ -92,7 +92,7 @@ class CellNetwork(ServerLanes):
         # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never aborted.
         # Clients that leave are removed from its listeners, and it runs to its end without them.
         cell.current, cell.listeners = envelope, lanes
-        self._active.update(lanes)
+        self._sending.update(dict.fromkeys(lanes.values()))
         now = self._calendar.now
         reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if reached > now:

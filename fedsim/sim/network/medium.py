@@ -321,7 +321,7 @@ class MediumNetwork(ServerLanes):
             for node, share in {sent.sender: self._share(sent), **shares}.items():
                 owed = self._owed(node, sent, share, up=node == sent.sender)
                 supply = self._up[node].radio.supply
-                yield OpenSpan(node, sent.began, owed if supply is None else supply.spare(owed))
+                yield node, sent.began, owed if supply is None else supply.spare(owed)
 
     def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
         """Charge the sender of a transmission, with a row; return whether its energy sufficed."""

@@ -114,7 +114,7 @@ class Relays:
                     relay.radio.supply,
                 )
                 joules = part * owed if supply is None else supply.spare(part * owed)
-                yield OpenSpan(relay.client, lane.began, joules)
+                yield relay.client, lane.began, joules
 
     def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:
         """Charge a relay for a share of a message; return whether its battery sufficed."""

@@ -77,8 +77,9 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
-        # Clients whose radios may be in use: they have had a message since they were last at rest.
-        self._active: set[ClientId] = set()
+        # Lanes that have had a message since the last look, and radios that may not be at rest.
+        self._sending: dict[Lane, None] = {}
+        self._awake: dict[RadioMeter, ClientId] = {}
         self.relays: Relays | None = None  # if routes of a graph pass clients
         # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -133,7 +134,7 @@ class ServerLanes:
         if lane.state is not IDLE:
             lane.enqueue(envelope, framing)
             return
-        self._active.add(lane.client)
+        self._sending[lane] = None
         lane.current = envelope
         lane.framing_bits = framing
         route_class = lane.route_class
@@ -309,26 +310,28 @@ class ServerLanes:
 
     def open_spans(self) -> Iterator[OpenSpan]:
         """Yield messages in progress and the states of radios, as `close` would charge them now."""
-        now, resting = self._calendar.now, list[ClientId]()
-        for client in self._active:
-            down, up = self._down.get(client), self._up.get(client)
-            lanes = [lane for lane in (down, up) if lane is not None]
-            began, passed = now, [0.0, 0.0]
-            for lane in lanes:
-                if (progress := self._progress(lane)) is not None:
-                    began = min(began, progress[0])
-                    passed[lane.up] = progress[1]
-                    if self.relays is not None and lane.relays:
-                        yield from self.relays.open_spans(lane, progress[1])
-            radio = lanes[0].radio
-            joules, waiting = radio.unsettled(now, passed), radio.waiting(now)
-            if joules:
-                yield OpenSpan(client, began, joules)
-            if waiting is not None:
-                yield OpenSpan(client, *waiting)
-            elif all(lane.current is None for lane in lanes):
-                resting.append(client)
-        self._active.difference_update(resting)
+        # Only radios that were used since they were last seen at rest: in a large fleet few are.
+        now = self._calendar.now
+        busy: dict[RadioMeter, tuple[ClientId, list[float], list[float]]] = {}
+        for lane in [*self._sending]:
+            radio = lane.radio
+            if not radio.detached:
+                self._awake[radio] = lane.client
+            if (progress := self._progress(lane)) is None:
+                del self._sending[lane]
+                continue
+            _, begins, passed = busy.setdefault(radio, (lane.client, [now], [0.0, 0.0]))
+            begins.append(progress[0])
+            passed[lane.up] = progress[1]
+            if self.relays is not None and lane.relays:
+                yield from self.relays.open_spans(lane, progress[1])
+        for radio, (client, begins, passed) in busy.items():
+            yield client, min(begins), radio.unsettled(now, passed)
+        for radio, client in [*self._awake.items()]:
+            if (waiting := radio.waiting(now)) is not None:
+                yield client, *waiting
+            elif radio not in busy:
+                del self._awake[radio]
 
     def _progress(self, lane: Lane) -> tuple[float, float] | None:
         """Return when the bits of a lane began, s, and how many have passed; None if it is idle."""

@@ -6,23 +6,13 @@ what would be charged if the world ended then.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from fedsim.core.ports import ClientId
 
-
-class OpenSpan(NamedTuple):
-    """A span that has begun, and is not charged yet.
-
-    Attributes:
-        client: the client that spends the energy.
-        begin: the time at which it began, s.
-        joules: the energy so far beyond idle power, J.
-    """
-
-    client: ClientId
-    begin: float
-    joules: float
+# A plain tuple: of thousands of radios, each may be in a tail at the end of every round.
+OpenSpan = tuple[ClientId, float, float]
+"""A span that is not charged yet: the client that spends the energy, the time at which the span
+began, s, and its energy so far beyond idle power, J."""
 
 
 def nothing_open() -> Iterable[OpenSpan]:

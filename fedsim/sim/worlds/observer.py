@@ -267,7 +267,7 @@ class Observer:
         if self._emissions is not None and grams is not None:
             grams += self._emissions.until(now, *zip(*spans, strict=True))
         # Rounded once: the order of spans differs between the ways in which a world is played.
-        joules = self._traffic.joules + fsum([span.joules for span in spans])
+        joules = self._traffic.joules + fsum([joules for _, _, joules in spans])
         return replace(self._traffic, joules=joules, grams=grams)
 
     def end(self) -> None:

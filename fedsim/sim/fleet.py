@@ -1,6 +1,6 @@
 """The fleet: the physical components of all clients, and their connections."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, overload
 
@@ -15,7 +15,7 @@ from fedsim.physics.topology import star
 from fedsim.results.record.ledger import NO_STORES, Stores
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.rounds import Traffic
-from fedsim.sim.client import Equipment, WorkSpan
+from fedsim.sim.client import Equipment
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
@@ -30,7 +30,7 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenLoads
 from fedsim.sim.presence import Charges, Presence
 
 if TYPE_CHECKING:  # peers alone have these
@@ -118,6 +118,7 @@ class Fleet:
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
             or by a kernel; otherwise None.
+        loads: the work and the states of radios in progress.
         radios: the radios by client.
         radio_kinds: the constants of each radio.
     """
@@ -138,6 +139,7 @@ class Fleet:
         self.take_back = setup.take_back  # read once, as every access creates a new object
         self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
+        self.loads = OpenLoads()
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
@@ -156,7 +158,6 @@ class Fleet:
             )
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # the clients of these processors
-        self._working: set[WorkSpan] = set()
         # One radio serves both lanes of a client, and its relay. It is created by the first of
         # them.
         self.radios = LazyTable(self._radio)
@@ -188,7 +189,8 @@ class Fleet:
             return meter
         if not kind.stateful:
             return RadioMeter(kind, supply)
-        return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
+        ends = self._calendar, self._log, self._traffic
+        return CellularRadio(kind, client, supply, *ends, self.loads)
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
@@ -346,15 +348,8 @@ class Fleet:
             rng=setup.rng,
             take_back=self.take_back,
             looks=looks,
-            working=self._working,
+            loads=self.loads,
         )
-
-    def open_spans(self) -> Iterator[OpenSpan]:
-        """Yield the work in progress, with its energy so far."""
-        now = self._calendar.now
-        for client, begin, _, watts in self._working:
-            if begin < now:
-                yield client, begin, watts * (now - begin)
 
     def oracle(self, client: ClientId) -> Oracle:
         """Return a client's loss."""

@@ -1,7 +1,7 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from fedsim.core.errors import RunError
@@ -18,7 +18,7 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
 from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.main_task import ENDED, ending_of
 from fedsim.sim.worlds.observer import Observer
 from fedsim.wire.packers import Packing
@@ -110,10 +110,10 @@ class Peers:
             return SimPairNode(end, *network_and_equipment, answer=self._answer, **parts)
         return SimNode(end, *network_and_equipment, **parts)
 
-    def open_spans(self) -> Iterator[OpenSpan]:
-        """Yield what has been spent already, and is charged later."""
-        yield from self._fleet.open_spans()
-        yield from self.network.open_spans()
+    def open_spans(self) -> OpenSpans:
+        """Return what has been spent already, and is charged later."""
+        loads = self._fleet.loads.spans(self._calendar.now)
+        return OpenSpans.join([loads, self.network.open_spans()])
 
     def _models(self) -> dict[ClientId, Array]:
         """Return the models of the remaining nodes, which meet in pairs."""

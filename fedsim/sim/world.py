@@ -1,7 +1,7 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from typing import Protocol
@@ -25,7 +25,7 @@ from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import emissions_of
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.observed import ObservedRun
 from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
 
@@ -48,7 +48,7 @@ class Actors(Protocol):
         """The nodes that left a graph of peers for good, with the time of each, s."""
         ...
 
-    def open_spans(self) -> Iterable[OpenSpan]:
+    def open_spans(self) -> OpenSpans:
         """Return what has been spent already, and is charged later."""
         ...
 

@@ -135,9 +135,9 @@ class FrameMeter(RadioMeter):
         """Return the energy of ended frames of messages in progress, J."""
         return sum(self._spent)
 
-    def waiting(self, now: float) -> tuple[float, float] | None:
-        """Return the begin of the frame on the air, s, and its energy so far, J; None if none."""
-        return (self.since, self._watts * (now - self.since)) if self._watts else None
+    def on_air(self, now: float) -> float:
+        """Return the energy so far of the frame on the air, J; 0 without one."""
+        return self._watts * (now - self.since)
 
     @property
     def power(self) -> float:

@@ -90,17 +90,14 @@ class Emissions:
         spans = np.atleast_1d(begins, ends)
         return np.asarray(joules * self.intensities[number].averages(*spans) / KILOWATT_HOUR)
 
-    def until(
-        self, now: float, clients: Sequence[int], begins: Sequence[float], joules: Sequence[float]
-    ) -> float:
+    def until(self, now: float, clients: NDArray[np.intp], begins: Array, joules: Array) -> float:
         """Return the grams of spans of clients that are open now, which no row has charged yet."""
-        numbers, spent, since = self.numbers[list(clients)], np.array(joules), np.array(begins)
-        grams = [
-            self.of(place, spent[open_], since[open_], np.full(len(open_), now))
-            for place in range(len(self.intensities))
-            if len(open_ := np.flatnonzero(numbers == place))
-        ]
-        return fsum(np.concatenate(grams).tolist()) if grams else 0.0
+        numbers, grams = self.numbers[clients], list[float]()
+        for place in range(len(self.intensities)):
+            some = np.flatnonzero(numbers == place)
+            ends = np.full(len(some), now)
+            grams += self.of(place, joules[some], begins[some], ends).tolist()
+        return fsum(grams)
 
     def price(self, rows: Chunk) -> Array:
         """Return the grams of each row, shape (n,); rows come in order, each once."""

@@ -3,7 +3,7 @@
 The laws are those of `fedsim.sim.power.radio`, applied to all clients of an exchange at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf, nan
@@ -23,7 +23,7 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.power.supply import Part
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
 
 Mask = NDArray[np.bool_]
 
@@ -381,13 +381,13 @@ class RadioArrays:
         if self._stateful:
             self.settle(self._due.below(until), until, order, rows)
 
-    def open_spans(self, now: float) -> Iterator[OpenSpan]:
-        """Yield the stages in progress between two exchanges, with their energy so far."""
-        if self._stateful:
-            ids = np.flatnonzero(self._stage < self._last)
-            begins = self._since[ids]
-            joules = self._table.of_stage("power", ids, self._stage[ids]) * (now - begins)
-            yield from zip(ids.tolist(), begins.tolist(), joules.tolist(), strict=True)
+    def open_spans(self, now: float) -> OpenSpans:
+        """Return the stages in progress between two exchanges, with their energy so far."""
+        if not self._stateful:
+            return NOTHING_OPEN
+        ids = np.flatnonzero(self._stage < self._last)
+        watts = self._table.of_stage("power", ids, self._stage[ids])
+        return OpenSpans.at_power(ids, self._since[ids], watts, now)
 
     def number_events(self, places: Numbers) -> None:
         """Replace the event numbers of this exchange by places, before the next one.

@@ -40,7 +40,7 @@ from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.star import Star
 from fedsim.wire.replies import ReplyColumns
 
@@ -275,8 +275,8 @@ class ArrayLanes(ServerLanes):
             joules = np.concatenate([[self._traffic.joules], spent])
             self._traffic.joules = float(np.add.accumulate(joules)[-1])
 
-    def open_spans(self) -> Iterator[OpenSpan]:
-        """Yield the stages of radios in progress, as `close` would charge them now."""
+    def open_spans(self) -> OpenSpans:
+        """Return the stages of radios in progress, as `close` would charge them now."""
         return self.radios.open_spans(self._calendar.now)
 
     def close(self) -> None:

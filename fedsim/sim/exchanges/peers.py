@@ -1,7 +1,7 @@
 """Peers whose exchanges the kernel computes: the same world as `Peers`, with the same log."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -25,7 +25,7 @@ from fedsim.sim.exchanges.state import enter_kinds, hand_back, open_spans
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.peer_rounds import PeerRounds, begin_rounds
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.main_task import ending_of
 from fedsim.sim.worlds.observer import Observer
 
@@ -127,8 +127,8 @@ class PlayedPeers:
             if self._complete:  # also after an interrupt
                 self._end()
 
-    def open_spans(self) -> Iterator[OpenSpan]:
-        """Yield what has been spent already, and is charged later."""
+    def open_spans(self) -> OpenSpans:
+        """Return what has been spent already, and is charged later."""
         return open_spans(self._tables, self._calendar.now)
 
     def stop(self, reason: str) -> None:

@@ -1,11 +1,10 @@
 """Transfer of state between the tables of the kernel and the objects of the network."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.core.ports import Array, ClientId, Message
 from fedsim.physics.run_length import RunLengthSequence, joint
@@ -16,7 +15,7 @@ from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 
 
 def enter_kinds(
@@ -76,33 +75,37 @@ def hand_back(
     return joules
 
 
-def open_spans(tables: KernelTables, now: float) -> Iterator[OpenSpan]:
-    """Yield work, messages and radio states in progress, with their energy so far.
+def open_spans(tables: KernelTables, now: float) -> OpenSpans:
+    """Return work, messages and radio states in progress, with their energy so far.
 
-    See `Fleet.open_spans` and `ServerLanes.open_spans`.
+    See `OpenLoads`, and `ServerLanes.open_spans`.
     """
     nodes = tables.nodes
     works = np.flatnonzero((nodes["work_begun"] >= 0.0) & (nodes["work_begun"] < now))
-    begun = nodes["work_begun"][works]
-    yield from _spans(works, begun, nodes["power"][works] * (now - begun))
+    waking = np.flatnonzero(nodes["waking"])
+    connected = (nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])) > 0
+    tails = np.flatnonzero(connected & (nodes["flowing"] == 0))
+    promoted = nodes["ready"][waking] - nodes["wake_time"][waking]
+    return OpenSpans.join(
+        [
+            OpenSpans.at_power(works, nodes["work_begun"][works], nodes["power"][works], now),
+            OpenSpans.at_power(waking, promoted, nodes["wake_power"][waking], now),
+            OpenSpans.at_power(tails, nodes["since"][tails], nodes["tail_power"][tails], now),
+            _open_messages(tables, now),
+        ]
+    )
 
+
+def _open_messages(tables: KernelTables, now: float) -> OpenSpans:
+    """Return the messages in progress; see `RadioMeter.unsettled`."""
     lanes = tables.lanes.reshape(-1, 2)
     busy = np.flatnonzero((lanes["current"] >= 0).any(axis=1))
+    nodes = tables.nodes[busy]
     down, up = (_bits_flown(tables, lanes[busy, way], now) for way in (0, 1))
-    began = nodes["began"][busy].min(axis=1)
-    held = now - np.maximum(began, nodes["paid_until"][busy])
-    joules = nodes["per_bit"][busy, 0] * down + nodes["per_bit"][busy, 1] * up
-    joules += nodes["held"][busy] * np.maximum(held, 0.0)
-    sent = np.flatnonzero(joules)
-    yield from _spans(busy[sent], began[sent], joules[sent])
-
-    waking = np.flatnonzero(nodes["waking"])
-    since = nodes["ready"][waking] - nodes["wake_time"][waking]
-    yield from _spans(waking, since, nodes["wake_power"][waking] * (now - since))
-    connected = nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])
-    tails = np.flatnonzero((connected > 0) & (nodes["flowing"] == 0))
-    since = nodes["since"][tails]
-    yield from _spans(tails, since, nodes["tail_power"][tails] * (now - since))
+    began = nodes["began"].min(axis=1)
+    joules = nodes["per_bit"][:, 0] * down + nodes["per_bit"][:, 1] * up
+    joules += nodes["held"] * np.maximum(now - np.maximum(began, nodes["paid_until"]), 0.0)
+    return OpenSpans(busy, np.minimum(began, now), joules)
 
 
 def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
@@ -115,10 +118,6 @@ def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
     with np.errstate(invalid="ignore"):  # at an infinite rate it is whole as it begins
         flown = np.where(whole, bits, lanes["cap"] * (now - lanes["began"]))
     return np.where(now > lanes["began"], flown, 0.0)
-
-
-def _spans(nodes: NDArray[np.intp], begins: Array, joules: Array) -> Iterator[OpenSpan]:
-    return zip(nodes.tolist(), begins.tolist(), joules.tolist(), strict=True)
 
 
 def _leave_radio(radio: RadioMeter, record: Any) -> None:

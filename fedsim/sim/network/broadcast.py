@@ -210,15 +210,19 @@ class CellNetwork(ServerLanes):
                 self._leave(cell, 0.0)
         super().close()
 
-    def _progress(self, lane: Lane) -> tuple[float, float] | None:
-        """See `ServerLanes._progress`; a downlink is in progress while its cell's broadcast is."""
+    def _begin_of(self, lane: Lane) -> float | None:
+        """See `ServerLanes._begin_of`; a downlink has the broadcast of its cell."""
         if lane.up:
-            return super()._progress(lane)
+            return super()._begin_of(lane)
         cell = self._cells[self._groups[lane.client]]
-        if lane.client not in cell.listeners:
-            return None
-        passed = 0.0 if cell.transfer is None else cell.transfer.passed(self._calendar.now)
-        return cell.began, passed
+        return cell.began if lane.client in cell.listeners else None
+
+    def _bits_flown(self, lane: Lane) -> float:
+        """See `ServerLanes._bits_flown`."""
+        if lane.up:
+            return super()._bits_flown(lane)
+        transfer = self._cells[self._groups[lane.client]].transfer
+        return 0.0 if transfer is None else transfer.passed(self._calendar.now)
 
     def _leave(self, cell: Cell, span: float) -> None:
         """Record a broadcast that is in flight or queued at the end."""

@@ -40,7 +40,6 @@ from fedsim.sim.network.message_log import (
 )
 from fedsim.sim.network.transport import NetworkParts, ServerLanes, Undelivered
 from fedsim.sim.power.supply import Part
-from fedsim.sim.power.unsettled import OpenSpan
 
 Arrived = Callable[[ClientId, Envelope], None]
 """Callback for a received message, with the number of its sender."""
@@ -314,7 +313,7 @@ class MediumNetwork(ServerLanes):
         watts = powers.held + powers.on_air[up] - awake_power(law)
         return share * (powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds)
 
-    def open_spans(self) -> Iterator[OpenSpan]:
+    def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
         """Yield transmissions in progress, as `close` would charge them now."""
         for sent in self._on_air.values():
             shares = {node: self._share_received_so_far(node, sent) for node in sent.receivers}

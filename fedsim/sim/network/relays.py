@@ -21,7 +21,6 @@ from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import NO_BITS, append_row
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.power.supply import Part
-from fedsim.sim.power.unsettled import OpenSpan
 
 
 class Relays:
@@ -95,7 +94,7 @@ class Relays:
                 lane.broken = place, passed
         return lane.broken is None
 
-    def open_spans(self, lane: Lane, passed: float) -> Iterator[OpenSpan]:
+    def open_spans(self, lane: Lane, passed: float) -> Iterator[tuple[ClientId, float, float]]:
         """Yield what `end` would charge now for the message of a lane, of which bits have passed.
 
         Args:

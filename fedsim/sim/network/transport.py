@@ -22,7 +22,7 @@ from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
-from fedsim.sim.power.unsettled import OpenSpan
+from fedsim.sim.power.unsettled import OpenSpans
 
 # Much of a run's time is spent here. So members and transitions that are used for every message are
 # looked up once. The first three transitions start from a state that the code has just checked: a
@@ -77,9 +77,7 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
-        # Lanes that have had a message since the last look, and radios that may not be at rest.
-        self._sending: dict[Lane, None] = {}
-        self._awake: dict[RadioMeter, ClientId] = {}
+        self._sending: dict[Lane, None] = {}  # lanes that have had a message since the last look
         self.relays: Relays | None = None  # if routes of a graph pass clients
         # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -308,34 +306,35 @@ class ServerLanes:
         for radio in self._radios():
             radio.switch_off()
 
-    def open_spans(self) -> Iterator[OpenSpan]:
-        """Yield messages in progress and the states of radios, as `close` would charge them now."""
-        # Only radios that were used since they were last seen at rest: in a large fleet few are.
-        now = self._calendar.now
-        busy: dict[RadioMeter, tuple[ClientId, list[float], list[float]]] = {}
-        for lane in [*self._sending]:
-            radio = lane.radio
-            if not radio.detached:
-                self._awake[radio] = lane.client
-            if (progress := self._progress(lane)) is None:
-                del self._sending[lane]
-                continue
-            _, begins, passed = busy.setdefault(radio, (lane.client, [now], [0.0, 0.0]))
-            begins.append(progress[0])
-            passed[lane.up] = progress[1]
-            if self.relays is not None and lane.relays:
-                yield from self.relays.open_spans(lane, progress[1])
-        for radio, (client, begins, passed) in busy.items():
-            yield client, min(begins), radio.unsettled(now, passed)
-        for radio, client in [*self._awake.items()]:
-            if (waiting := radio.waiting(now)) is not None:
-                yield client, *waiting
-            elif radio not in busy:
-                del self._awake[radio]
+    def open_spans(self) -> OpenSpans:
+        """Return messages in progress, as `close` would charge them now."""
+        return OpenSpans.of(self._open_messages())
 
-    def _progress(self, lane: Lane) -> tuple[float, float] | None:
-        """Return when the bits of a lane began, s, and how many have passed; None if it is idle."""
-        return None if lane.current is None else (lane.began, lane.bits_flown(self._calendar.now))
+    def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
+        """Yield the client of each radio in use, since when it is, s, and its energy so far, J."""
+        # Only lanes that were used since the last look, of which most may wait for their latency.
+        now, busy = self._calendar.now, dict[RadioMeter, list[Lane]]()
+        for lane in [*self._sending]:
+            if (begin := self._begin_of(lane)) is None:
+                del self._sending[lane]
+            elif begin < now:
+                busy.setdefault(lane.radio, []).append(lane)
+        for radio, lanes in busy.items():
+            begin, passed = now, [0.0, 0.0]
+            for lane in lanes:
+                begin = min(begin, self._begin_of(lane) or 0.0)
+                passed[lane.up] = bits = self._bits_flown(lane)
+                if self.relays is not None and lane.relays:
+                    yield from self.relays.open_spans(lane, bits)
+            yield lanes[0].client, begin, radio.unsettled(now, passed)
+
+    def _begin_of(self, lane: Lane) -> float | None:
+        """Return when the bits of a lane's message begin to flow, s; None if it has no message."""
+        return None if lane.current is None else lane.began
+
+    def _bits_flown(self, lane: Lane) -> float:
+        """Return how many of these bits have passed."""
+        return lane.bits_flown(self._calendar.now)
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: some clients have only one lane."""

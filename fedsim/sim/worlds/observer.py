@@ -15,7 +15,7 @@ from fedsim.results.record.models import NodeModels
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import OWN, Traffic
 from fedsim.results.record.schema import NO_PEER, Event
-from fedsim.sim.power.unsettled import nothing_open
+from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
 from fedsim.sim.worlds.clock import Clock
 from fedsim.sim.worlds.server import RowLog
 
@@ -131,7 +131,7 @@ class Observer:
         self.ends: list[float] = []
         self.feasible: bool | None = None
         self.counts: Callable[[], dict[str, float]] = dict
-        self.open_spans = nothing_open
+        self.open_spans: Callable[[], OpenSpans] = lambda: NOTHING_OPEN
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -260,14 +260,13 @@ class Observer:
         ends now, so the parts of open spans are added here, and are not kept: the next round
         begins with what the last one has counted already.
         """
-        spans = list(self.open_spans())
-        if not spans:
+        spans, grams = self.open_spans(), self._traffic.grams
+        if not len(spans.clients):
             return self._traffic
-        grams = self._traffic.grams
         if self._emissions is not None and grams is not None:
-            grams += self._emissions.until(now, *zip(*spans, strict=True))
+            grams += self._emissions.until(now, *spans)
         # Rounded once: the order of spans differs between the ways in which a world is played.
-        joules = self._traffic.joules + fsum([joules for _, _, joules in spans])
+        joules = self._traffic.joules + fsum(spans.joules.tolist())
         return replace(self._traffic, joules=joules, grams=grams)
 
     def end(self) -> None:

@@ -92,7 +92,6 @@ class CellNetwork(ServerLanes):
         # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never aborted.
         # Clients that leave are removed from its listeners, and it runs to its end without them.
         cell.current, cell.listeners = envelope, lanes
-        self._sending.update(dict.fromkeys(lanes.values()))
         now = self._calendar.now
         reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if reached > now:
@@ -131,6 +130,7 @@ class CellNetwork(ServerLanes):
         cell.silence = slowest.rest
         cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
+        self._sending.update(dict.fromkeys(lanes))
         for lane in lanes:
             lane.set_pace(slowest)  # every listener is on for as long as the slowest one needs
             if not lane.radio.detached:

@@ -77,7 +77,7 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
-        self._sending: dict[Lane, None] = {}  # lanes that have had a message since the last look
+        self._sending: dict[Lane, None] = {}  # lanes whose bits may be flowing
         self.relays: Relays | None = None  # if routes of a graph pass clients
         # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -132,12 +132,12 @@ class ServerLanes:
         if lane.state is not IDLE:
             lane.enqueue(envelope, framing)
             return
-        self._sending[lane] = None
         lane.current = envelope
         lane.framing_bits = framing
         route_class = lane.route_class
         if route_class is TIMER:
             lane.state = TIMER_STARTED
+            self._sending[lane] = None
             lane.began = began = self._calendar.now + lane.latency
             lane.radio.began[lane.up] = began
             end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # a constant rate
@@ -187,6 +187,7 @@ class ServerLanes:
         for lane, envelope in self._starting.pop(began):
             if lane.current is not envelope:
                 continue
+            self._sending[lane] = None
             if lane.route_class is BEARER:
                 lane.state = FLOW_STARTED
                 bits, cap = envelope.bits + lane.framing_bits, lane.cap
@@ -312,7 +313,7 @@ class ServerLanes:
 
     def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
         """Yield the client of each radio in use, since when it is, s, and its energy so far, J."""
-        # Only lanes that were used since the last look, of which most may wait for their latency.
+        # Only lanes whose bits have begun to flow since the last look, or did so before it.
         now, busy = self._calendar.now, dict[RadioMeter, list[Lane]]()
         for lane in [*self._sending]:
             if (begin := self._begin_of(lane)) is None:

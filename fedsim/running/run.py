@@ -16,7 +16,6 @@ from fedsim.core.errors import AuditError, DataError, RunError
 from fedsim.core.files import read_file
 from fedsim.core.ports import SERVER, node_name
 from fedsim.core.progress import activity
-from fedsim.core.text import quantity
 from fedsim.problems.evaluators.serial import one_thread
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.results.record.earlier import set_aside
@@ -34,7 +33,7 @@ from fedsim.results.record.manifest import (
     read_manifest,
 )
 from fedsim.results.record.recorder import RunRecorder
-from fedsim.results.record.rounds import RoundTable, Traffic
+from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
 from fedsim.results.record.schema import Event
 from fedsim.results.record.summary import (
@@ -277,8 +276,8 @@ def execute(
         folder.write_table("clients", recorder.client_blocks(job.facts, meters))
         events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
         manifest = {**_make(job), EVENTS: events, **(origin or {})}
-        parts = recorder.ledger, recorder.rounds
-        folder.close(manifest, _summary(job, world, *parts, status=status, reason=reason))
+        ledger = recorder.ledger
+        folder.close(manifest, _summary(job, world, ledger, status=status, reason=reason))
     return folder.path
 
 
@@ -492,29 +491,10 @@ def _lost_rounds(late: Mapping[int, int], rounds: int) -> str:
     return f"in {len(late):,} of {of:,} rounds ({', '.join(named[:_NAMED])}{others})"
 
 
-_OPEN = 0.02
-"""Share of the energy that was in no round when the last one closed, below which it is no news."""
-
-
-def _in_no_round(world: RunnableWorld, rounds: RoundTable) -> Iterator[tuple[str, str]]:
-    """Yield the energy of tails and transfers that were open when the last round closed.
-
-    A tail is charged when it ends, and to the round in which that is. So a run that ends with a
-    round has spent more than its rounds have cost.
-    """
-    total = world.traffic.joules
-    left = total - rounds.joules
-    if world.now == rounds.closed and left > _OPEN * total:
-        text = f"{quantity(left, 'J')} of {quantity(total, 'J')} went into tails and transfers that"
-        text += " were open when the last round closed: they are in the totals of clients and in no"
-        yield "joules", f"{text} round, so a cost to a target is lower than what was spent"
-
-
 def _summary(
     job: ExecutableRun,
     world: RunnableWorld,
     ledger: Ledger,
-    rounds: RoundTable,
     *,
     status: str,
     reason: str,
@@ -538,7 +518,6 @@ def _summary(
         further = (
             *slow_devices(job.deployment, computing),
             *_out_of_time(scenario, ledger, world.unheard, job.identity["clients"], number),
-            *_in_no_round(world, rounds),
             *job.run_notes(),
         )
         notes += [f"{key}: {text}" for key, text in further]

@@ -30,6 +30,7 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
+from fedsim.sim.power.unsettled import OpenLoads
 from fedsim.sim.presence import Charges, Presence
 
 if TYPE_CHECKING:  # peers alone have these
@@ -117,6 +118,7 @@ class Fleet:
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
             or by a kernel; otherwise None.
+        loads: the work and the states of radios in progress.
         radios: the radios by client.
         radio_kinds: the constants of each radio.
     """
@@ -137,6 +139,7 @@ class Fleet:
         self.take_back = setup.take_back  # read once, as every access creates a new object
         self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
+        self.loads = OpenLoads()
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
@@ -186,7 +189,8 @@ class Fleet:
             return meter
         if not kind.stateful:
             return RadioMeter(kind, supply)
-        return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
+        ends = self._calendar, self._log, self._traffic
+        return CellularRadio(kind, client, supply, *ends, self.loads)
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
@@ -344,6 +348,7 @@ class Fleet:
             rng=setup.rng,
             take_back=self.take_back,
             looks=looks,
+            loads=self.loads,
         )
 
     def oracle(self, client: ClientId) -> Oracle:

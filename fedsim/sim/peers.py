@@ -18,6 +18,7 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
 from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.main_task import ENDED, ending_of
 from fedsim.sim.worlds.observer import Observer
 from fedsim.wire.packers import Packing
@@ -49,7 +50,7 @@ class Peers:
         looks: set[str],
     ) -> None:
         self._setup, self._observer = setup, observer
-        self._presence = fleet.presence
+        self._fleet, self._presence = fleet, fleet.presence
         self._method = cast("PeerMethod", setup.algorithm)
         self.network = fleet.peer_network()
         overlay, nodes = setup.overlay, range(len(setup.fleet))
@@ -108,6 +109,11 @@ class Peers:
         if isinstance(end, PairProtocol) and self._answer is not None:
             return SimPairNode(end, *network_and_equipment, answer=self._answer, **parts)
         return SimNode(end, *network_and_equipment, **parts)
+
+    def open_spans(self) -> OpenSpans:
+        """Return what has been spent already, and is charged later."""
+        loads = self._fleet.loads.spans(self._calendar.now)
+        return OpenSpans.join([loads, self.network.open_spans()])
 
     def _models(self) -> dict[ClientId, Array]:
         """Return the models of the remaining nodes, which meet in pairs."""

@@ -16,6 +16,7 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.known import known_fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.server import SimServer
 from fedsim.sim.worlds.main_task import MainTask
 from fedsim.sim.worlds.observer import Observer
@@ -66,6 +67,11 @@ class Star:
         # Read once, as every access creates a new bound method.
         self._handle, self._fail = setup.handler, self._main_task.fail
         self._follows = what_follows(self._method)
+
+    def open_spans(self) -> OpenSpans:
+        """Return what has been spent already, and is charged later."""
+        loads = self._fleet.loads.spans(self._calendar.now)
+        return OpenSpans.join([loads, self.network.open_spans()])
 
     @property
     def unheard(self) -> int:

@@ -25,6 +25,7 @@ from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import emissions_of
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.observed import ObservedRun
 from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
 
@@ -45,6 +46,10 @@ class Actors(Protocol):
     @property
     def left(self) -> Mapping[ClientId, float]:
         """The nodes that left a graph of peers for good, with the time of each, s."""
+        ...
+
+    def open_spans(self) -> OpenSpans:
+        """Return what has been spent already, and is charged later."""
         ...
 
     @property
@@ -126,6 +131,7 @@ class World(ObservedRun):
             or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors(in_arrays=in_arrays)
+        self._observer.open_spans = self.actors.open_spans
         # Only now, since actors need the fleet. No call is missed: of a client that is offline or
         # empty from the start, nothing can be aborted, and `run` counts the batteries that are
         # empty from the start.

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
-from fedsim.core.text import quantity
 from fedsim.results import analysis
 from fedsim.results.record.scenarios import Note
 from fedsim.running.check import preflight_notes
@@ -395,22 +394,3 @@ def test_a_share_above_one_can_never_be_reached(value: float, remedy: str) -> No
     assert str(fault) == (
         f"stop.train_accuracy: got {value}, but train_accuracy is at most 1 (100 %); {remedy}"
     )
-
-
-def test_energy_that_is_in_no_round_is_said(tmp_path: Path) -> None:
-    """Tails of clients that are not asked again go on past the rounds, and are cut at the end."""
-    fleet = [{**group, "radio": "lte"} for group in SMALL["fleet"]]
-    few, stop = {"kind": "uniform", "count": 1}, {"rounds": 3}
-    fedavg = {"kind": "fedavg", "step_size": 1e-4, "local_steps": 1}
-    run = fedsim.run(
-        small(algorithm=fedavg, fleet=fleet, participation=few, stop=stop), out=tmp_path
-    )
-    (summary,) = run.summary.to_dict("records")
-    (said,) = [note for note in summary["notes"] if note.startswith("joules: ")]
-    left = float(run.clients["joules"].sum()) - float(run.rounds["joules"].sum())
-    assert said.startswith(f"joules: {quantity(left, 'J')} of {quantity(summary['joules'], 'J')}")
-
-
-def test_energy_that_is_in_rounds_is_no_news(tmp_path: Path) -> None:
-    run = fedsim.run(small(stop={"rounds": 3}), out=tmp_path)
-    assert not [note for note in run.summary["notes"][0] if note.startswith("joules: ")]

@@ -58,12 +58,16 @@ class Waits(Told):
 
 
 class Outcome(NamedTuple):
-    """How a world ended: the log's digest, the reason, what was charged, and its batteries."""
+    """How a world ended: the log's digest, the reason, what was charged, and its batteries.
+
+    `spent` is the energy until each commit, with what is open then.
+    """
 
     digest: str
     reason: str
     charged: tuple[float, ...]
     stores: tuple[bytes, ...] = ()
+    spent: tuple[float, ...] = ()
 
 
 def _time(rng: Generator) -> float:
@@ -232,7 +236,8 @@ def world(number: int, *, tied: bool = False) -> WorldConfig:
 def played(made: WorldConfig) -> Outcome:
     """Play a world to its end."""
     with tempfile.TemporaryDirectory() as name, RunRecorder(Path(name), len(made.fleet)) as book:
-        one = World(made, book)
+        spent = list[float]()
+        one = World(made, book, lambda end: spent.append(end.joules))
         try:
             reason = one.run()
         except RunError as error:
@@ -242,7 +247,7 @@ def played(made: WorldConfig) -> Outcome:
         charged = (cost.bits_up, cost.bits_down, cost.joules, cost.transmissions, cost.beacons)
         held = one.meters().stores
         stores = tuple(getattr(held, each.name).tobytes() for each in fields(held))
-        return Outcome(book.log.sha256, reason, charged, stores)
+        return Outcome(book.log.sha256, reason, charged, stores, tuple(spent))
 
 
 def compared(number: int, *, tied: bool = False) -> str:

@@ -1,5 +1,6 @@
 """An end device: its messages frame by frame, its duty cycle and its receive windows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -129,6 +130,14 @@ class FrameMeter(RadioMeter):
         joules, self._spent[up] = self._spent[up], 0.0
         self.began[up] = inf
         return joules
+
+    def unsettled(self, now: float, passed: Sequence[float]) -> float:
+        """Return the energy of ended frames of messages in progress, J."""
+        return sum(self._spent)
+
+    def on_air(self, now: float) -> float:
+        """Return the energy so far of the frame on the air, J; 0 without one."""
+        return self._watts * (now - self.since)
 
     @property
     def power(self) -> float:

@@ -11,7 +11,7 @@ take no airtime of the gateway. Acknowledgements do, with `acknowledge`: a frame
 received only if its acknowledgement fits into a window.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -368,6 +368,13 @@ class LoRaNetwork(ServerLanes):
         for device in self.devices.in_order():
             self._cut(device)
         super().close()
+
+    def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
+        """See `ServerLanes._open_messages`; frames on the air are added."""
+        yield from super()._open_messages()
+        for client, device in self.devices.items():
+            if joules := device.meter.on_air(self._calendar.now):
+                yield client, device.meter.since, joules
 
     def _cut(self, device: Modem) -> None:
         """Cut off the frame of a device, and its messages."""

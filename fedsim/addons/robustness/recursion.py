@@ -191,14 +191,8 @@ class _WorldsRun:
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
     def costs(self) -> tuple[Array, Array]:
-        """Return joules and g of CO2 of all clients so far, shape (W,); grams are NaN if unknown.
-
-        A stage in progress is charged at its end, as in the log.
-        """
-        clients = self._clients
-        # Stages that have ended since the last exchange, which would be charged at the beginning of
-        # the next one. The state itself does not change: a look must not disturb the run.
-        spent = self._spent + self._advance()[2]
+        """Return the joules and g of CO2 so far, shape (W,); grams are NaN if unknown."""
+        clients, spent = self._clients, self._drawn()
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)
         # Emissions per joule are constant here, so the time at which it is drawn does not matter.
@@ -206,17 +200,19 @@ class _WorldsRun:
             return joules, np.full(self.now.shape, np.nan)
         return joules, (clients.emitted * (clients.idle * self.now + spent)).sum(axis=0)
 
-    def _advance(self) -> tuple[NDArray[np.integer], Array, Array]:
-        """Return the present stages of radios: see `States.advance`."""
-        return self._clients.states.advance(self._stage(slice(None)), self._last, self.now)
+    def _drawn(self) -> Array:
+        """Return the energy of each client so far beyond idle power, J, shape (M, W)."""
+        states = self._clients.states
+        # Stages that have ended since the last exchange, and the time in the present one. The state
+        # itself does not change: a look must not disturb the run.
+        stage, since, ended = states.advance(self._stage(slice(None)), self._last, self.now)
+        waiting = np.where(np.isfinite(since), self.now - since, 0.0)
+        drawn: Array = self._spent + ended + states.figure("power", stage) * waiting
+        return drawn
 
     def fits(self) -> Array:
         """Return the worlds in which no battery has fallen to its threshold or cut-off."""
         clients = self._clients
-        stage, since, drawn = self._advance()
-        # Time in the present stage, which no row has charged yet.
-        waiting = np.where(np.isfinite(since), self.now - since, 0.0)
-        drawn = drawn + clients.states.figure("power", stage) * waiting
         # Marks are only tested at the end: a battery that is never charged falls monotonically.
-        drawn = drawn + self._spent + (clients.idle + clients.leak) * self.now
+        drawn = self._drawn() + (clients.idle + clients.leak) * self.now
         return np.asarray((drawn < clients.reserve).all(axis=0))

@@ -11,6 +11,7 @@ Clients with unknown electricity have no grams, and are left out of all sums.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Protocol
 
 import numpy as np
@@ -88,6 +89,15 @@ class Emissions:
         """
         spans = np.atleast_1d(begins, ends)
         return np.asarray(joules * self.intensities[number].averages(*spans) / KILOWATT_HOUR)
+
+    def until(self, now: float, clients: NDArray[np.intp], begins: Array, joules: Array) -> float:
+        """Return the grams of spans of clients that are open now, which no row has charged yet."""
+        numbers, grams = self.numbers[clients], list[float]()
+        for place in range(len(self.intensities)):
+            some = np.flatnonzero(numbers == place)
+            ends = np.full(len(some), now)
+            grams += self.of(place, joules[some], begins[some], ends).tolist()
+        return fsum(grams)
 
     def price(self, rows: Chunk) -> Array:
         """Return the grams of each row, shape (n,); rows come in order, each once."""

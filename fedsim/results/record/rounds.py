@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from math import nan
 
 import pyarrow as pa
 
@@ -76,7 +75,6 @@ class RoundTable:
 
     Attributes:
         rounds: the number of the last round.
-        closed: the time at which it has ended, s; NaN before the start.
 
     Costs are per round; their cumulative sums are costs so far. The first
     chunks are small so that a slow run shows early, as in the event log.
@@ -87,14 +85,9 @@ class RoundTable:
         self._parts = parts
         self._head: dict[str, float | int | str | None] = {"variant": variant, "seed": seed}
         self._rows: list[dict[str, float | int | str | None]] = []
-        self._before, self.closed = Traffic().as_dict(), nan
+        self._before = Traffic().as_dict()
         self._limit = _FIRST_CHUNK
         self._complete = self._begun = False
-
-    @property
-    def joules(self) -> float:
-        """The energy of all rounds so far, J."""
-        return float(self._before["joules"])
 
     def add(
         self,
@@ -119,7 +112,7 @@ class RoundTable:
         results = {"objective": objective, "gap": gap, **measures}
         totals, before = traffic.as_dict(), self._before
         cost = {name: total - before.get(name, 0) for name, total in totals.items()}
-        self._before, self.closed = totals, t
+        self._before = totals
         self._begun = True
         row: dict[str, float | int | str | None] = {
             **self._head,

@@ -23,6 +23,7 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.power.supply import Part
+from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
 
 Mask = NDArray[np.bool_]
 
@@ -379,6 +380,14 @@ class RadioArrays:
         """Expire the stages of the whole fleet at the end of an exchange."""
         if self._stateful:
             self.settle(self._due.below(until), until, order, rows)
+
+    def open_spans(self, now: float) -> OpenSpans:
+        """Return the stages in progress between two exchanges, with their energy so far."""
+        if not self._stateful:
+            return NOTHING_OPEN
+        ids = np.flatnonzero(self._stage < self._last)
+        watts = self._table.of_stage("power", ids, self._stage[ids])
+        return OpenSpans.at_power(ids, self._since[ids], watts, now)
 
     def number_events(self, places: Numbers) -> None:
         """Replace the event numbers of this exchange by places, before the next one.

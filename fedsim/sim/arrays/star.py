@@ -40,6 +40,7 @@ from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
+from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.star import Star
 from fedsim.wire.replies import ReplyColumns
 
@@ -273,6 +274,10 @@ class ArrayLanes(ServerLanes):
             # Added in the order of the log, since the event-by-event run rounds after every row.
             joules = np.concatenate([[self._traffic.joules], spent])
             self._traffic.joules = float(np.add.accumulate(joules)[-1])
+
+    def open_spans(self) -> OpenSpans:
+        """Return the stages of radios in progress, as `close` would charge them now."""
+        return self.radios.open_spans(self._calendar.now)
 
     def close(self) -> None:
         """End the world: record the radio tails in progress."""

@@ -9,12 +9,13 @@ import numpy as np
 from fedsim.core.ports import Array, ClientId, Message
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.protocol.transport import Envelope
-from fedsim.sim.exchanges.layout import KernelTables
+from fedsim.sim.exchanges.layout import KernelTables, Records
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
+from fedsim.sim.power.unsettled import OpenSpans
 
 
 def enter_kinds(
@@ -72,6 +73,51 @@ def hand_back(
     # The network charges the radios that it takes over, with all that they have spent so far.
     joules: Array = nodes["work_joules"] + np.where(active, 0.0, nodes["radio_joules"])
     return joules
+
+
+def open_spans(tables: KernelTables, now: float) -> OpenSpans:
+    """Return work, messages and radio states in progress, with their energy so far.
+
+    See `OpenLoads`, and `ServerLanes.open_spans`.
+    """
+    nodes = tables.nodes
+    works = np.flatnonzero((nodes["work_begun"] >= 0.0) & (nodes["work_begun"] < now))
+    waking = np.flatnonzero(nodes["waking"])
+    connected = (nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])) > 0
+    tails = np.flatnonzero(connected & (nodes["flowing"] == 0))
+    promoted = nodes["ready"][waking] - nodes["wake_time"][waking]
+    return OpenSpans.join(
+        [
+            OpenSpans.at_power(works, nodes["work_begun"][works], nodes["power"][works], now),
+            OpenSpans.at_power(waking, promoted, nodes["wake_power"][waking], now),
+            OpenSpans.at_power(tails, nodes["since"][tails], nodes["tail_power"][tails], now),
+            _open_messages(tables, now),
+        ]
+    )
+
+
+def _open_messages(tables: KernelTables, now: float) -> OpenSpans:
+    """Return the messages in progress; see `RadioMeter.unsettled`."""
+    lanes = tables.lanes.reshape(-1, 2)
+    busy = np.flatnonzero((lanes["current"] >= 0).any(axis=1))
+    nodes = tables.nodes[busy]
+    down, up = (_bits_flown(tables, lanes[busy, way], now) for way in (0, 1))
+    began = nodes["began"].min(axis=1)
+    joules = nodes["per_bit"][:, 0] * down + nodes["per_bit"][:, 1] * up
+    joules += nodes["held"] * np.maximum(now - np.maximum(began, nodes["paid_until"]), 0.0)
+    return OpenSpans(busy, np.minimum(began, now), joules)
+
+
+def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
+    """Return the bits of the current messages of lanes that have passed; see `Lane.bits_flown`."""
+    current = tables.messages[lanes["current"]]
+    bits = np.where(
+        lanes["current"] < 0, 0, current["payload"] + current["header"] + lanes["framing"]
+    )
+    whole = now >= lanes["began"] + bits / lanes["cap"]
+    with np.errstate(invalid="ignore"):  # at an infinite rate it is whole as it begins
+        flown = np.where(whole, bits, lanes["cap"] * (now - lanes["began"]))
+    return np.where(now > lanes["began"], flown, 0.0)
 
 
 def _leave_radio(radio: RadioMeter, record: Any) -> None:

@@ -130,6 +130,7 @@ class CellNetwork(ServerLanes):
         cell.silence = slowest.rest
         cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
+        self._sending.update(dict.fromkeys(lanes))
         for lane in lanes:
             lane.set_pace(slowest)  # every listener is on for as long as the slowest one needs
             if not lane.radio.detached:
@@ -208,6 +209,20 @@ class CellNetwork(ServerLanes):
                 cell.current = envelope
                 self._leave(cell, 0.0)
         super().close()
+
+    def _begin_of(self, lane: Lane) -> float | None:
+        """See `ServerLanes._begin_of`; a downlink has the broadcast of its cell."""
+        if lane.up:
+            return super()._begin_of(lane)
+        cell = self._cells[self._groups[lane.client]]
+        return cell.began if lane.client in cell.listeners else None
+
+    def _bits_flown(self, lane: Lane) -> float:
+        """See `ServerLanes._bits_flown`."""
+        if lane.up:
+            return super()._bits_flown(lane)
+        transfer = self._cells[self._groups[lane.client]].transfer
+        return 0.0 if transfer is None else transfer.passed(self._calendar.now)
 
     def _leave(self, cell: Cell, span: float) -> None:
         """Record a broadcast that is in flight or queued at the end."""

@@ -14,7 +14,7 @@ does not notice, and sends all of it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from fedsim.core.ports import ClientId
@@ -296,11 +296,8 @@ class MediumNetwork(ServerLanes):
 
     def _pay(self, node: ClientId, sent: OnAir, share: float, *, up: bool) -> tuple[float, bool]:
         """Charge a node for a share of a transmission; return the energy, and if it sufficed."""
-        powers, radio = self._powers[node], self._up[node].radio
-        # Listening is idle power already, so only the excess over it is charged.
-        watts = powers.held + powers.on_air[up] - awake_power(radio.law)
-        joules = powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds
-        joules = owed = share * joules
+        radio = self._up[node].radio
+        joules = owed = self._owed(node, sent, share, up=up)
         # The whole energy is due at the end, in one amount: the load of a transmission is not drawn
         # from the battery over time.
         if radio.supply is not None and owed:
@@ -308,6 +305,22 @@ class MediumNetwork(ServerLanes):
         radio.joules += joules
         self._traffic.joules += joules
         return joules, joules >= owed
+
+    def _owed(self, node: ClientId, sent: OnAir, share: float, *, up: bool) -> float:
+        """Return the energy of a share of a transmission, J."""
+        powers, law = self._powers[node], self._up[node].radio.law
+        # Listening is idle power already, so only the excess over it is charged.
+        watts = powers.held + powers.on_air[up] - awake_power(law)
+        return share * (powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds)
+
+    def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
+        """Yield transmissions in progress, as `close` would charge them now."""
+        for sent in self._on_air.values():
+            shares = {node: self._share_received_so_far(node, sent) for node in sent.receivers}
+            for node, share in {sent.sender: self._share(sent), **shares}.items():
+                owed = self._owed(node, sent, share, up=node == sent.sender)
+                supply = self._up[node].radio.supply
+                yield node, sent.began, owed if supply is None else supply.spare(owed)
 
     def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
         """Charge the sender of a transmission, with a row; return whether its energy sufficed."""

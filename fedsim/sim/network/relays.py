@@ -9,7 +9,7 @@ Routes do not change. A message is lost if a relay on its route is off or offlin
 bits pass. The sender does not notice: it sends all bits and pays for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fedsim.core.ports import ClientId
 from fedsim.protocol.transport import Envelope
@@ -93,6 +93,27 @@ class Relays:
                 # bits, and pay.
                 lane.broken = place, passed
         return lane.broken is None
+
+    def open_spans(self, lane: Lane, passed: float) -> Iterator[tuple[ClientId, float, float]]:
+        """Yield what `end` would charge now for the message of a lane, of which bits have passed.
+
+        Args:
+            lane: the lane of the message.
+            passed: the bits that have passed.
+        """
+        envelope, again = lane.current, lane.again_bits
+        if envelope is None or lane.transfer is None:
+            return
+        share = passed / ((envelope.bits + lane.framing_bits + again) or 1)
+        for place, relay in enumerate(lane.relays):
+            part = share if lane.broken is None or place < lane.broken[0] else lane.broken[1]
+            if part:
+                owed, supply = (
+                    relay.joules(envelope.bits, again, envelope.round),
+                    relay.radio.supply,
+                )
+                joules = part * owed if supply is None else supply.spare(part * owed)
+                yield relay.client, lane.began, joules
 
     def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:
         """Charge a relay for a share of a message; return whether its battery sufficed."""

@@ -6,7 +6,7 @@ most at the radio's rate, and at the message's share of the links on its route. 
 arrived when its last bit has passed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
+from fedsim.sim.power.unsettled import OpenSpans
 
 # Much of a run's time is spent here. So members and transitions that are used for every message are
 # looked up once. The first three transitions start from a state that the code has just checked: a
@@ -76,6 +77,7 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
+        self._sending: dict[Lane, None] = {}  # lanes whose bits may be flowing
         self.relays: Relays | None = None  # if routes of a graph pass clients
         # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -135,6 +137,7 @@ class ServerLanes:
         route_class = lane.route_class
         if route_class is TIMER:
             lane.state = TIMER_STARTED
+            self._sending[lane] = None
             lane.began = began = self._calendar.now + lane.latency
             lane.radio.began[lane.up] = began
             end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # a constant rate
@@ -184,6 +187,7 @@ class ServerLanes:
         for lane, envelope in self._starting.pop(began):
             if lane.current is not envelope:
                 continue
+            self._sending[lane] = None
             if lane.route_class is BEARER:
                 lane.state = FLOW_STARTED
                 bits, cap = envelope.bits + lane.framing_bits, lane.cap
@@ -302,6 +306,36 @@ class ServerLanes:
             lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
             radio.switch_off()
+
+    def open_spans(self) -> OpenSpans:
+        """Return messages in progress, as `close` would charge them now."""
+        return OpenSpans.of(self._open_messages())
+
+    def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
+        """Yield the client of each radio in use, since when it is, s, and its energy so far, J."""
+        # Only lanes whose bits have begun to flow since the last look, or did so before it.
+        now, busy = self._calendar.now, dict[RadioMeter, list[Lane]]()
+        for lane in [*self._sending]:
+            if (begin := self._begin_of(lane)) is None:
+                del self._sending[lane]
+            elif begin < now:
+                busy.setdefault(lane.radio, []).append(lane)
+        for radio, lanes in busy.items():
+            begin, passed = now, [0.0, 0.0]
+            for lane in lanes:
+                begin = min(begin, self._begin_of(lane) or 0.0)
+                passed[lane.up] = bits = self._bits_flown(lane)
+                if self.relays is not None and lane.relays:
+                    yield from self.relays.open_spans(lane, bits)
+            yield lanes[0].client, begin, radio.unsettled(now, passed)
+
+    def _begin_of(self, lane: Lane) -> float | None:
+        """Return when the bits of a lane's message begin to flow, s; None if it has no message."""
+        return None if lane.current is None else lane.began
+
+    def _bits_flown(self, lane: Lane) -> float:
+        """Return how many of these bits have passed."""
+        return lane.bits_flown(self._calendar.now)
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: some clients have only one lane."""

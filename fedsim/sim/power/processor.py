@@ -54,6 +54,11 @@ class Processor:
                 self._begin((begin, end))
         return begin, end
 
+    @property
+    def watts(self) -> float:
+        """The power of work beyond idle power, W."""
+        return self._extra
+
     def spend(self, seconds: float) -> float:
         """Meter a span of work; return its energy, J."""
         joules = self._extra * seconds

@@ -1,5 +1,6 @@
 """Radios: metered energy of both directions, and of the states between messages."""
 
+from collections.abc import Sequence
 from math import inf, nan
 
 from fedsim.physics.signals import Signal
@@ -10,6 +11,7 @@ from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.power.airtime import Airtime
 from fedsim.sim.power.radio_kind import Pair, RadioKind
 from fedsim.sim.power.supply import Part, Supply
+from fedsim.sim.power.unsettled import OpenLoads
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
@@ -162,6 +164,22 @@ class RadioMeter:
         self.joules += joules
         return joules
 
+    def unsettled(self, now: float, passed: Sequence[float]) -> float:
+        """Return what `end` would charge now for messages in progress, J.
+
+        Args:
+            now: the time, s.
+            passed: the bits that have passed, down and up.
+        """
+        joules = self._per_bit[0] * passed[0] + self._per_bit[1] * passed[1]
+        on = max(min(self.began), self._paid_until)
+        if on < now:
+            joules += self._held * (now - on)
+        if self._airtimes is not None:
+            for watts, airtime in zip(self._kind.powers.on_air, self._airtimes, strict=True):
+                joules += 0.0 if airtime is None else watts * airtime.until(now)
+        return joules
+
     def spend_again(self, up: bool, bits: float) -> float:
         """Meter bits that TCP has retransmitted, at once; return their energy, J.
 
@@ -248,8 +266,10 @@ class CellularRadio(RadioMeter):
         "_armed",
         "_calendar",
         "_last_stage",
+        "_loads",
         "_log",
         "_node",
+        "_open",
         "_ready",
         "_round",
         "_since",
@@ -268,6 +288,7 @@ class CellularRadio(RadioMeter):
         calendar: Calendar,
         log: EventLog,
         traffic: Traffic,
+        loads: OpenLoads,
     ) -> None:
         super().__init__(kind, supply)
         self._states = kind.law.states
@@ -275,6 +296,7 @@ class CellularRadio(RadioMeter):
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
+        self._loads, self._open = loads, -1  # the number of its open load; -1 without one
         self._round = 0  # of the last message
         self._last_stage = self._stage = len(self._states.stages) - 1
         # Start of the time in its stage without bits. It can be reached as the run begins.
@@ -365,6 +387,7 @@ class CellularRadio(RadioMeter):
             if self._stage != self._last_stage:
                 self._book()
         super().begin(up, rate)
+        self.update_load()
 
     def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle; the tail may begin."""
@@ -389,6 +412,20 @@ class CellularRadio(RadioMeter):
         self._armed = False
         self._turn += 1
         super().switch_off()
+
+    def update_load(self) -> None:
+        """Update the load of the battery, and the open load of the state in which it waits."""
+        super().update_load()
+        if self._open >= 0:
+            self._loads.end(self._open)
+            self._open = -1
+        if self._waking:
+            since = self._ready - self._states.stages[self._stage].wake_time
+        elif self._stage != self._last_stage and not self._flowing:
+            since = self._since
+        else:
+            return
+        self._open = self._loads.begin(self._node, since, self._state_power)
 
     def _log_promotion(self) -> None:
         wake_time = self._states.stages[self._stage].wake_time

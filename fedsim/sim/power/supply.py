@@ -190,6 +190,13 @@ class Supply:
         self._wait()
         return supplied
 
+    def spare(self, joules: float) -> float:
+        """Return what `spend` would supply of an energy now, J; the battery stays as it is."""
+        # A copy: to advance an account in more steps would round it differently.
+        image = copy(self.store)
+        image.advance(self._calendar.now)
+        return image.spare(joules)
+
     def cut(self) -> None:
         """Switch off every part."""
         self.advance()

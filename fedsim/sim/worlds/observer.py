@@ -1,7 +1,8 @@
 """The observer: evaluates the model of every round, records it, and stops the run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, isnan, nan
+from dataclasses import replace
+from math import fsum, isfinite, isnan, nan
 from typing import Protocol
 
 from fedsim.core.errors import Diverged, DuplicateColumnError
@@ -14,6 +15,7 @@ from fedsim.results.record.models import NodeModels
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import OWN, Traffic
 from fedsim.results.record.schema import NO_PEER, Event
+from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
 from fedsim.sim.worlds.clock import Clock
 from fedsim.sim.worlds.server import RowLog
 
@@ -108,6 +110,7 @@ class Observer:
         feasible: whether the last evaluated model meets the constraint; None without one.
         ends: the time of each committed round, s, from round 0 on.
         counts: returns the server's counts in the round that ends, by column.
+        open_spans: returns what has been spent already, and is charged later.
     """
 
     def __init__(
@@ -128,6 +131,7 @@ class Observer:
         self.ends: list[float] = []
         self.feasible: bool | None = None
         self.counts: Callable[[], dict[str, float]] = dict
+        self.open_spans: Callable[[], OpenSpans] = lambda: NOTHING_OPEN
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -225,7 +229,7 @@ class Observer:
     ) -> None:
         """Write the row of a round, and stop the run if a rule applies."""
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
-        table, traffic = self._book.rounds, self._traffic
+        table, traffic = self._book.rounds, self._costs(now)
         table.add(
             number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
         )
@@ -248,6 +252,22 @@ class Observer:
         reason = self._over(end)
         if reason:
             raise RunStopped(reason)
+
+    def _costs(self, now: float) -> Traffic:
+        """Return the totals up to now.
+
+        The totals of the run have spans that have ended. The energy until now is that of a run that
+        ends now, so the parts of open spans are added here, and are not kept: the next round
+        begins with what the last one has counted already.
+        """
+        spans, grams = self.open_spans(), self._traffic.grams
+        if not len(spans.clients):
+            return self._traffic
+        if self._emissions is not None and grams is not None:
+            grams += self._emissions.until(now, *spans)
+        # Rounded once: the order of spans differs between the ways in which a world is played.
+        joules = self._traffic.joules + fsum(spans.joules.tolist())
+        return replace(self._traffic, joules=joules, grams=grams)
 
     def end(self) -> None:
         """Evaluate the model of the last round, unless it has been evaluated."""

@@ -17,6 +17,7 @@ CHECKS: tuple[Check, ...] = (
     books.traffic,
     books.clients,
     books.energy,
+    books.energy_by_round,
     books.rest,
     books.outside,
     carbon.carbon,

@@ -170,12 +170,43 @@ def energy(run: Evidence) -> Iterator[str]:
     if not close(total, by_client):
         yield f"joules: {total} in the log, {by_client} in the table of clients"
     by_round = fsum(row["joules"] for row in run.rounds)
-    if by_round > total and not close(by_round, total):
+    over = by_round > total or (run.rounds and run.rounds[-1]["t"] == run.end)
+    if over and not close(by_round, total):
         yield f"joules: {total} in the log, {by_round} in the table of rounds"
     at_rest = fsum(row["joules"] for row in run.events if row["node"] == "server")
     idle = fsum(row["idle_joules"] for row in run.clients)
     if not close(at_rest, idle):
         yield f"joules at rest: {at_rest} in the log, {idle} in the table of clients"
+
+
+_VARYING = ("send", "receive", "retransmit", "forward")
+"""Spans whose power may change while they last; of the others it is constant."""
+
+
+def energy_by_round(run: Evidence) -> Iterator[str]:
+    """Until a commit a run has spent what its spans have taken by then, as far as the log says.
+
+    Of a message that is open then, that is something between nothing and all of its energy.
+    """
+    spent = 0.0
+    for number, commit in enumerate(run.rounds):
+        spent += commit["joules"]
+        if number % (len(run.rounds) // 5 + 1):
+            continue
+        least, most, t = list[float](), list[float](), commit["t"]
+        for row in run.events:
+            if row["t"] <= t and (row["duration"] or row["t"] < t):
+                least.append(row["joules"])
+            elif row["event"] in _VARYING or not row["duration"]:
+                # A retransmission's span is a share of its message's, which began before it.
+                open_ = row["event"] == "retransmit" or row["t"] - row["duration"] <= t
+                most.append(row["joules"] if open_ else 0.0)
+            else:
+                part = max(t - row["t"] + row["duration"], 0.0) / row["duration"]
+                least.append(part * row["joules"])
+        low, high = fsum(least), fsum([*least, *most])
+        if not (low <= spent <= high or close(spent, low, high) or close(spent, high)):
+            yield f"round {commit['round']}: {spent} J until {t} s, {low} to {high} J by the log"
 
 
 def outside(run: Evidence) -> Iterator[str]:

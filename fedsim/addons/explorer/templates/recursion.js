@@ -219,20 +219,17 @@ function fairLevel(capacity, { order, began, ended, caps, counts }, size, now) {
 /**
  * Return seconds, joules and grams of a run, and whether every battery stays above its marks.
  *
- * A running tail is charged when it ends, as in the log, but counts for the battery at once.
+ * A tail that is still running counts up to now.
  */
 function totals(clients, counts, now, last, spent) {
   let [rest, joules, grams, fits] = [0, 0, 0, true];
   clients.forEach((client, n) => {
-    const ended = Number.isFinite(last[n]) && last[n] + client.tailTime < now;
-    const drawn = spent[n] + (ended ? client.tailPower * client.tailTime : 0);
-    const pending = Number.isFinite(last[n])
-      ? Math.min(client.tailTime, now - last[n]) * client.tailPower
-      : 0;
+    const tail = Number.isFinite(last[n]) ? Math.min(client.tailTime, now - last[n]) : 0;
+    const drawn = spent[n] + client.tailPower * tail;
     rest += counts[n] * client.idle;
     joules += counts[n] * drawn;
     grams += counts[n] * client.emitted * (client.idle * now + drawn);
-    fits &&= spent[n] + pending + client.idle * now < client.reserve;
+    fits &&= drawn + client.idle * now < client.reserve;
   });
   return { seconds: now, joules: rest * now + joules, grams, fits };
 }

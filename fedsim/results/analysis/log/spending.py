@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("t", "duration", "event", "node", "peer", "round", "detail"),
         *("payload_bits", "header_bits", "transport_bits"),
     ),
-    "joules": ("event", "node", "peer", "round", "joules"),
+    "joules": ("t", "duration", "event", "node", "peer", "round", "joules"),
     "bits": (
         *("event", "node", "peer", "round"),
         *("payload_bits", "header_bits", "transport_bits"),
@@ -88,6 +88,8 @@ def _until(events: pd.DataFrame, last: int) -> pd.DataFrame:
 def energy_until(events: pd.DataFrame, last: int) -> Spending:
     """Return the energy of the fleet up to a round, J, by the parts of `ENERGY_PARTS`.
 
+    A row that begins before the end of the round counts with the share of its span before it.
+
     Args:
         events: the log of one run.
         last: the round.
@@ -96,8 +98,16 @@ def energy_until(events: pd.DataFrame, last: int) -> Spending:
         DataError: the log has no such round.
     """
     own = _until(events, last)
-    groups = own.assign(event=own["event"].astype(object)).groupby("event")
-    joules, counts = groups["joules"].sum(), groups.size()
+    events, counts = (
+        events.assign(event=events["event"].astype(object)),
+        own["event"].value_counts(),
+    )
+    spans = events["duration"].to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):  # rows without a duration
+        shares = np.clip((own["t"].iloc[-1] - events["t"].to_numpy() + spans) / spans, 0.0, 1.0)
+    shares[spans == 0.0] = 0.0
+    shares[: len(own)] = 1.0
+    joules = (events["joules"] * shares).groupby(events["event"]).sum()
     parts = dict.fromkeys(ENERGY_PARTS.values(), 0.0)
     for event, amount in joules.items():
         # The log has the idle energy of the fleet in the rows of commits and of the end.

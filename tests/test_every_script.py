@@ -65,6 +65,7 @@ TESTED = {
     "studies/best_by_radio": "addons/repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",
+    "studies/conducting": "test_studies",
     "studies/honest_bits": "test_studies",
     "studies/language_model": "test_studies",
     "studies/mnist_in_20_lines": "test_studies",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import fedsim
 from fedsim.running.probe import opening
@@ -31,6 +32,8 @@ def study(name: str) -> Any:
     return script(f"studies/{name.replace('-', '_')}")
 
 
+sys.path.insert(0, str(STUDIES))  # as for a script that is run there
+conducting = study("conducting")
 tails = study("censoring-and-tails")
 uplink = study("compression-and-shared-uplink")
 deaths = study("who-dies-first")
@@ -41,6 +44,7 @@ selection = study("selection")
 rules = study("rules-and-attacks")
 secrecy = study("savings-under-secrecy")
 privacy = study("price-of-privacy")
+sys.path.remove(str(STUDIES))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,8 +69,8 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     continents: fedsim.Result,
     chosen: pd.DataFrame,
     lied: pd.DataFrame,
-    summed: pd.DataFrame,
-    noised: pd.DataFrame,
+    summed: Any,
+    noised: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -440,20 +444,22 @@ def test_a_policy_is_compared_with_a_uniform_sample_seed_by_seed() -> None:
         for seed, t in enumerate(times)
     ]
     found = selection.against(pd.DataFrame(rows), "t").set_index("variant")
-    assert found.loc["oort", "p"] == pytest.approx(2 / 3)
+    assert found.loc["oort", "probability"] == pytest.approx(2 / 3)
     assert found.loc["oort", "ratio"] == pytest.approx(1.25)
-    assert found.loc["base", "p"] == 0.5
-    assert found.loc["age", "p"] == 0.0  # it never gets there
-    assert (found["low"] <= found["p"]).all()
+    assert found.loc["base", "probability"] == 0.5
+    assert found.loc["age", "probability"] == 0.0  # it never gets there
+    assert (found["probability_low"] <= found["probability"]).all()
 
 
 # -- rules and attacks -----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def lied() -> pd.DataFrame:
+def lied(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """Return every rule under every attack after a few rounds."""
-    return pd.DataFrame(rules.attacked(overrides=["seeds=1", "stop.rounds=3"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "SEEDS", 1)
+        return pd.DataFrame(rules.attacked(tmp_path_factory.mktemp("rules"), ["stop.rounds=3"]))
 
 
 def test_every_rule_meets_every_attack_and_losses_shrink_rounds(lied: pd.DataFrame) -> None:
@@ -472,9 +478,21 @@ def test_a_probability_has_an_interval_that_covers_it() -> None:
         for accuracy in (0.9, 0.8, 0.86, 0.851)
     ]
     (found,) = rules.survival(pd.DataFrame(rows)).to_dict("records")
-    assert found["p"] == 0.75
-    assert found["low"] < 0.75 < found["high"]
+    assert found["probability"] == 0.75
+    assert found["probability_low"] < 0.75 < found["probability_high"]
     assert found["accuracy"] == pytest.approx(0.8555)
+
+
+def test_a_rule_is_ahead_in_the_share_of_networks_in_which_its_worst_accuracy_is() -> None:
+    rows = [
+        {"loss": 0.3, "variant": rule, "attack": attack, "seed": seed, "accuracy": accuracy}
+        for rule, seeds in {"krum": [(0.9, 0.5), (0.9, 0.8)], "median": [(0.7, 0.7)] * 2}.items()
+        for seed, both in enumerate(seeds)
+        for attack, accuracy in zip(("none", "ipm"), both, strict=True)
+    ]
+    best, others = rules.ordered(pd.DataFrame(rows), 0.3)
+    assert best == "median"
+    assert others.loc["krum", "probability"] == 0.5
 
 
 # -- a language model ------------------------------------------------------------------
@@ -562,50 +580,128 @@ def test_the_language_model_goes_on_with_texts_of_its_own(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def summed() -> Any:
+def summed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return the runs on a small network, with one seed and an accuracy that is soon reached."""
-    small = ["problem.loss.hidden=16", "seeds=1", "fleet.0.count=12", "stop.rounds=12"]
-    return secrecy.summed(overrides=small, leaving=(0.0, 0.2), accuracy=0.4)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "RADIOS": {"lte": "LTE", "wifi": "Wi-Fi"},
+            "LEAVING": (0.0, 0.2),
+            "SEEDS": 1,
+            "SEEDS_LEAVING": 1,
+            "WORLDS": 8,
+            "ACCURACY": 0.4,
+            "OBJECTIVE": 0.3,
+        }.items():
+            patch.setattr(secrecy, name, value)
+        small = ["problem.loss.hidden=16", "stop.rounds=12"]
+        for variant, block in variants_of("savings-under-secrecy").items():
+            if "sparsity" in block.get("algorithm", {}):
+                small.append(f"variants.{variant}.algorithm.sparsity=600")
+        return secrecy.summed(tmp_path_factory.mktemp("secrecy"), small)
 
 
-def test_every_protocol_has_the_rounds_of_the_others(summed: pd.DataFrame) -> None:
+def variants_of(name: str) -> dict[str, Any]:
+    """Return the variants of a study's scenario."""
+    text = (SCENARIOS / f"{name}.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)["variants"]
+    return found
+
+
+def test_every_protocol_has_the_rounds_of_the_others(summed: Any) -> None:
     """Where no phone leaves, all of them add up the same integers."""
-    calm = secrecy.means(summed)["round"].xs(("lte", 0.0), level=("radio", "leaving"))
-    for method in ("fedavg", "bits", "rand-k", "chb"):
-        rounds = calm[method].drop("")
-        assert rounds.notna().all()
-        assert (rounds == rounds.iloc[0]).all()
+    calm = secrecy.means(summed[0])["round"].xs(("lte", 0.0), level=("radio", "leaving"))
+    for method in secrecy.METHODS:
+        rounds = calm[method].drop("", errors="ignore")
+        assert (rounds == rounds.iloc[:1].sum()).all()
 
 
-def test_masks_cost_bits_and_few_neighbours_cost_fewer(summed: pd.DataFrame) -> None:
-    sent = secrecy.means(summed)["bits_up"].xs(("lte", 0.0), level=("radio", "leaving"))
-    for method in ("bits", "rand-k", "chb"):
-        assert sent[method]["lightsecagg"] > sent[method]["secagg"] >= sent[method]["secaggplus"]
-        assert sent[method]["secagg"] > sent[method][""]
+def test_masks_cost_bits_and_few_neighbours_cost_fewer(summed: Any) -> None:
+    calm = secrecy.means(summed[0]).xs(("lte", 0.0), level=("radio", "leaving"))
+    sent = calm["bits_up"] / calm["round"]
+    for method in secrecy.METHODS:
+        if "secagg" in sent[method]:
+            assert sent[method]["secagg"] > sent[method]["secaggplus"]
+    for method in ("qsgd", "fedsgm"):  # the integers of others are shorter than float32
+        assert sent[method]["secaggplus"] > sent[method][""]
+    assert sent["qsgd"]["lightsecagg"] > sent["qsgd"]["secagg"]  # of a vector of its full length
+
+
+def test_every_method_has_a_row_for_every_protocol_or_a_reason(summed: Any) -> None:
+    rows = list(secrecy.rows(*summed, "wifi"))
+    assert {len(row) for row in rows} == {len(secrecy.HEADS)}
+    found = {row[:2]: row[2] for row in rows}
+    refused = {pair for pair, said in found.items() if said.startswith("refused")}
+    assert len(found) == len(secrecy.METHODS) * len(secrecy.PROTOCOLS) - 1  # open, and masked
+    assert len(refused) == sum(len(protocols) for _, protocols in secrecy.REFUSED)
+
+
+def test_what_is_refused_is_refused(tmp_path: Path) -> None:
+    """A scenario of the method under the protocol has the reason that the study states."""
+    light = "secrecy={kind: lightsecagg}"
+    for overrides, said in {
+        ("variants.top-k.secrecy={kind: secagg}",): "each client sends other coordinates",
+        (f"variants.fast-fedda.{light}",): "clients of fast-fedda send several",
+    }.items():
+        with pytest.raises(fedsim.ScenarioError, match=said):
+            fedsim.run(secrecy.SCENARIO, out=tmp_path, overrides=list(overrides))
+    few = ["variants={}", "stop.rounds=1", "seeds=1"]
+    with pytest.raises(fedsim.RunError, match="masks of 30 coordinates, but fedsgm sends 1"):
+        fedsim.run(secrecy.CONSTRAINED, out=tmp_path / "one", overrides=[light, *few])
+
+
+def test_a_probability_of_robust_is_that_of_the_pair(summed: Any) -> None:
+    known = summed[1].set_index(["radio", "variant", "against", "cost"])
+    for radio in ("lte", "wifi"):
+        row = known.loc[(radio, "fedsgm-secagg", "fedsgm", "joules")]
+        assert row["ratio"] > 1
+        assert row["probability"] == row["probability_low"] == 0 < row["probability_high"] < 1
 
 
 # -- differential privacy --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def noised() -> Any:
-    """Return the runs under one seed."""
-    return privacy.noised(overrides=["seeds=1"])
+def noised(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the runs under one seed, and in two drawn networks."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"SEEDS": 1, "WORLDS": 8, "NETWORKS": 2}.items():
+            patch.setattr(privacy, name, value)
+        return privacy.noised(tmp_path_factory.mktemp("privacy"))
 
 
 @pytest.mark.needs("privacy")
-def test_more_noise_has_less_epsilon_and_no_less_energy(noised: pd.DataFrame) -> None:
-    rounds = privacy.means(noised).loc[""]
+def test_more_noise_has_less_epsilon_and_no_less_energy(noised: Any) -> None:
+    rounds = privacy.means(noised[0]).loc[""]
     noisy = rounds.loc[[name for name in rounds.index if name.startswith("z-")]]
     assert (np.diff(noisy["epsilon"]) < 0).all()
     assert noisy["joules"].iloc[-1] > rounds["joules"]["clip"] > rounds["joules"]["open"]
 
 
 @pytest.mark.needs("privacy")
-def test_fast_phones_lose_more_only_without_rounds(noised: pd.DataFrame) -> None:
-    figures = privacy.means(noised)
+def test_fast_phones_lose_more_only_without_rounds(noised: Any) -> None:
+    figures = privacy.means(noised[0])
     for noise in ("z-0.5", "z-1", "z-2"):
         alike, free = figures.loc["", noise], figures.loc["async", noise]
         assert alike[privacy.FAST] == pytest.approx(alike[privacy.SLOW], rel=1e-9)
         assert free[privacy.FAST] > free[privacy.SLOW]
         assert free["epsilon"] >= free[privacy.FAST]
+
+
+@pytest.mark.needs("privacy")
+def test_drawn_networks_say_how_often_an_order_holds(noised: Any) -> None:
+    known = noised[1].set_index(["variant", "against", "cost"])
+    slow = known.loc[(privacy.SLOW, privacy.FAST, "epsilon")]
+    assert slow["probability"] == 1
+    assert slow["ratio"] < 1
+    assert known["probability"].between(known["probability_low"], known["probability_high"]).all()
+
+
+def test_an_interval_covers_what_was_seen_and_shrinks_with_more_of_it() -> None:
+    wins, tries = np.array([0, 1, 5, 10]), np.array([10, 2, 10, 10])
+    low, high = conducting.interval(wins, tries)
+    assert (low <= wins / tries).all()
+    assert (wins / tries <= high).all()
+    assert low[0] == 0 < high[0]
+    assert low[3] < 1 == high[3]
+    few, many = conducting.interval(5, 10), conducting.interval(500, 1000)
+    assert few[0] < many[0] < 0.5 < many[1] < few[1]

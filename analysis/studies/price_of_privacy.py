@@ -1,26 +1,28 @@
 """What does an epsilon cost in joules, and which device pays more of it?
 
-    python analysis/studies/price_of_privacy.py [--out DIR]
+    python analysis/studies/price_of_privacy.py [--out DIR] [--jobs N]
 
 Runs scenarios/studies/price-of-privacy.yaml: two hundred phones, half of them slow, under rounds
 with Poisson sampling and under an asynchronous server, with noise of four strengths. Prints what an
-accuracy takes in joules and in epsilon, and the epsilon of fast and slow phones, and draws both as
-analysis/figures/price-of-privacy.png.
+accuracy takes in joules and in epsilon, and the epsilon of fast and slow phones, and the
+probability of their order over drawn networks. Writes both as price_of_privacy.csv and
+price_of_privacy_worlds.csv, and draws the former as analysis/figures/price-of-privacy.png.
 """
 
-import argparse
-import sys
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
 
 import numpy as np
 import pandas as pd
+import yaml
+from conducting import chance, chances, conduct, interval
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
 import fedsim
+from fedsim.addons.robustness import draw_worlds
 from fedsim.results.analysis import (
     COLOURS,
     cost_to_target,
@@ -29,13 +31,13 @@ from fedsim.results.analysis import (
     name_variants,
     panels,
     quantity,
-    save,
 )
 from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/price-of-privacy.yaml"
 FIGURE = ROOT / "analysis/figures/price-of-privacy.png"
+COSTS = Path(__file__).with_suffix(".csv")
 
 SERVERS = {"": "rounds, Poisson sample", "async": "asynchronous"}
 
@@ -51,35 +53,105 @@ NOISE = {
 
 SEEDS = 5
 
+WORLDS = 500
+"""So many networks in which rounds are priced again."""
+
+NETWORKS = 10
+"""So many in which runs are made, each with a seed of its own: those of an asynchronous server
+follow from the order of arrival."""
+
 ACCURACY = 0.85
 """The test accuracy at which the runs stop."""
 
 FAST, SLOW = "fast phones", "slow phones"
 
 
-def noised(out: Path | None = None, overrides: Sequence[str] = ()) -> pd.DataFrame:
-    """Run the scenario.
+def noised(
+    out: Path, overrides: Sequence[str] = (), jobs: int = 1
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run the scenario, and its rounds and the asynchronous server in drawn networks.
 
     Returns:
-        A row a run: server, noise, what it took to the accuracy as `cost_to_target` has it, but for
-        joules, which are all that the run has spent until then, open tails included; epsilon of the
-        run, and the mean epsilon of a fast and of a slow phone.
+        A row a run, see `costs`; and a row a pair of variants: see `conducting.chances`.
     """
-    result = fedsim.run(SCENARIO, out=out, overrides=[f"seeds={SEEDS}", *overrides])
+    variants = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))["variants"]
+
+    def run(place: Path, kept: Callable[[str], bool], *more: str) -> fedsim.Result:
+        some = {name: block for name, block in variants.items() if kept(name)}
+        given = [f"variants={json.dumps(some)}", *more, *overrides]
+        return fedsim.run(SCENARIO, out=place, overrides=given, jobs=jobs)
+
+    seeds = f"seeds={SEEDS}"
+    rounds = run(out / "rounds", lambda name: not split(name)[1], seeds)
+    free = run(out / "asynchronous", lambda name: bool(split(name)[1]), seeds)
+    pairs = [("open", "clip"), *(("clip", name) for name in NOISE if name.startswith("z-"))]
+    known = [chances(out / "rounds", f"test_accuracy={ACCURACY}", pairs, WORLDS)]
+    tables = []
+    for seed, network in enumerate(draw_worlds(SCENARIO, NETWORKS, overrides=overrides), 1):
+        place, some = out / f"network-{seed}", {"open", "z-1", "open-async", "z-1-async"}
+        made = run(place, some.__contains__, f"seed={seed}", *network)
+        tables.append(costs(made).assign(seed=seed))
+    drawn = pd.concat(tables, ignore_index=True).set_index(["noise", "server", "seed"])
+    for one, other in ((("z-1", "async"), ("z-1", "")), (("z-1", "async"), ("open", ""))):
+        known.append(compared(drawn.loc[one], drawn.loc[other], one, other, "joules"))
+    ours = drawn.loc["z-1", "async"]
+    known.append(compared(ours, drawn.loc["z-1", ""], ("z-1", "async"), ("z-1", ""), "epsilon"))
+    phones = (
+        ours[[SLOW]].rename(columns={SLOW: "epsilon"}),
+        ours[[FAST]].set_axis(["epsilon"], axis=1),
+    )
+    known.append(compared(*phones, (SLOW, ""), (FAST, ""), "epsilon"))
+    spent = pd.concat([costs(rounds), costs(free)], ignore_index=True)
+    return spent, pd.concat(known, ignore_index=True)
+
+
+def compared(
+    one: pd.DataFrame,
+    other: pd.DataFrame,
+    ours: tuple[str, str],
+    theirs: tuple[str, str],
+    cost: str,
+) -> pd.DataFrame:
+    """Return how often one costs less than the other over the drawn networks, as `chances` does.
+
+    A run that misses the accuracy costs more than one that does not.
+    """
+    left, right = one[cost].fillna(np.inf), other[cost].fillna(np.inf)
+    wins, tries = int((left < right).sum()), int((np.isfinite(left) | np.isfinite(right)).sum())
+    low, high = interval(wins, tries)
+    return pd.DataFrame({
+        "variant": ["-".join(filter(None, ours))],
+        "against": ["-".join(filter(None, theirs))],
+        "cost": [cost],
+        "ratio": [float((left / right).median())],
+        "probability": [wins / tries],
+        "probability_low": [low],
+        "probability_high": [high],
+    })  # fmt: skip
+
+
+def costs(result: fedsim.Result) -> pd.DataFrame:
+    """Return what the accuracy took: a row a run.
+
+    Returns:
+        server, noise, seed, reached, round, t (s), joules (all that the run has spent until then,
+        open tails included), epsilon of the run, and the mean epsilon of a fast and a slow phone.
+    """
     key = ["variant", "seed"]
     costs = cost_to_target(result.rounds, ACCURACY, "test_accuracy")
     # A run without noise has no account, or an infinite epsilon.
     spent = result.rounds.groupby(key, observed=True)["epsilon"].max().reset_index()
     clients = result.clients.assign(group=result.clients["group"].map({0: FAST, 1: SLOW}))
     lost = clients.pivot_table("epsilon", key, "group", observed=True).reset_index()
-    # A run ends as it reaches the accuracy. Phones that are not asked again have open tails then,
-    # which are in no round.
+    # A run ends as it reaches the accuracy. Phones that are not asked again have open tails then.
     joules = result.summary[[*key, "joules"]]
     costs = costs.drop(columns="joules").merge(joules, "left", key)
     costs.loc[~costs["reached"], "joules"] = np.nan
     costs = costs.merge(spent, "left", key).merge(lost, "left", key)
     names = [split(str(name)) for name in costs["variant"]]
-    return costs.assign(noise=[noise for noise, _ in names], server=[server for _, server in names])
+    noise, server = zip(*names, strict=True)
+    columns = ["server", "noise", "seed", "reached", "round", "t", "joules", "epsilon", FAST, SLOW]
+    return costs.assign(noise=noise, server=server)[columns]
 
 
 def split(variant: str) -> tuple[str, str]:
@@ -100,8 +172,8 @@ def means(costs: pd.DataFrame) -> pd.DataFrame:
     return found.reindex(order[order.isin(found.index)])
 
 
-def table(costs: pd.DataFrame) -> Table:
-    """Return the means as a table for reading."""
+def tables(costs: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
+    """Return the means, and the probabilities, as tables for reading."""
     rows = [
         (
             *(SERVERS[row["server"]], NOISE[row["noise"]], f"{row['reached']:.0%}"),
@@ -112,40 +184,58 @@ def table(costs: pd.DataFrame) -> Table:
         for row in means(costs).reset_index().to_dict("records")
     ]
     heads = ("server", "noise z", "reached", "rounds", "time", "energy", "epsilon", FAST, SLOW)
-    return listing("Two hundred phones until 85 % accuracy", heads, rows)
+    ordered = [
+        (row["variant"], row["against"], row["cost"], f"{row['ratio']:.2f}", chance(row))
+        for row in known.to_dict("records")
+    ]
+    names = ("variant", "against", "cost", "ratio", "P(less)")
+    return [
+        listing("Two hundred phones until 85 % accuracy", heads, rows),
+        listing("In drawn networks", names, ordered),
+    ]
 
 
-def finding(costs: pd.DataFrame) -> str:
+def finding(costs: pd.DataFrame, known: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
     figures = means(costs)
     rounds, free = figures.loc[""], figures.loc["async"]
     joules, spent = rounds["joules"] / rounds["joules"]["open"], rounds["epsilon"]
     quick = free["joules"] / rounds["joules"]
+    less = known.set_index(["variant", "against", "cost"])
+
+    def p(*pair: str, cost: str = "joules") -> str:
+        return f"P {chance(less.loc[(*pair, cost)])}"
+
     return fill(
-        f"Clipping alone takes {joules['clip']:.2f} times the energy of open rounds. Noise of "
-        f"z = 1 takes {joules['z-1']:.2f} times, for an epsilon of {spent['z-1']:.3g}; z = 2 "
-        f"{joules['z-2']:.2f} times, for {spent['z-2']:.3g}; and z = 4 {joules['z-4']:.2f} times, "
-        f"for {spent['z-4']:.3g}. An asynchronous server takes {quick['open']:.2f} of the energy "
-        f"of open rounds, and with z = 1 {quick['z-1']:.2f} of theirs. But no sampling amplifies "
-        f"its privacy: the epsilon is {free['epsilon']['z-1']:.3g}. There a fast phone loses "
-        f"{free[FAST]['z-1']:.3g} on average, and a slow one {free[SLOW]['z-1']:.3g}, as it "
-        "replies less often; in rounds all lose the same.",
+        f"An epsilon of {spent['z-1']:.3g} costs {joules['z-1']:.2f} times the energy of open "
+        f"rounds, {spent['z-2']:.3g} {joules['z-2']:.2f} times, and {spent['z-4']:.3g} "
+        f"{joules['z-4']:.2f} times. In rounds all phones lose the same; under an asynchronous "
+        f"server with z = 1 a fast phone loses {free[FAST]['z-1']:.3g} on average and a slow one "
+        f"{free[SLOW]['z-1']:.3g}, as it replies less often ({p(SLOW, FAST, cost='epsilon')} over "
+        f"drawn networks). Clipping alone takes {joules['clip']:.2f} times the energy of open "
+        f"rounds, and more than these with {p('open', 'clip')}. With noise it takes still more "
+        f"with {p('clip', 'z-1')} for z = 1, {p('clip', 'z-2')} for 2, and {p('clip', 'z-4')} for "
+        f"4. An asynchronous server takes {quick['open']:.2f} of the energy of open rounds, and "
+        f"with z = 1 {quick['z-1']:.2f} of those with it, less with "
+        f"{p('z-1-async', 'z-1')}. But no sampling amplifies its privacy: its epsilon is "
+        f"{free['epsilon']['z-1']:.3g}, less than in rounds with "
+        f"{p('z-1-async', 'z-1', cost='epsilon')}.",
         88,
     )
 
 
-def draw(costs: pd.DataFrame) -> Figure:
+def draw(costs: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001
     """Draw energy against epsilon by server, and the epsilon of fast and slow phones by noise."""
     figures = means(costs)
-    figure, (price, devices) = panels(2, 2, 3.2)
+    figure, (price, devices) = panels(2, 1, 2.6, width=5.6)
     for (server, name), colour, mark in zip(SERVERS.items(), COLOURS, "os", strict=False):
         own = figures.loc[server]
         own = own[own.index.str.startswith("z-")]
         price.plot(own["epsilon"], own["joules"], f"{mark}-", color=colour, ms=6, label=name)
         for noise, row in own.iterrows():
             text, at = f"z = {NOISE[str(noise)]}", (row["epsilon"], row["joules"])
-            beside = (-34, -9) if server else (6, 4)
-            price.annotate(text, at, xytext=beside, textcoords="offset points", fontsize=8)
+            price.annotate(text, at, xytext=(6, 4), textcoords="offset points", fontsize=8)
+    price.margins(x=0.14, y=0.14)
     label_axis(price.xaxis, "epsilon", "", log=True)
     label_axis(price.yaxis, "energy to 85 % accuracy", "J", log=True)
     name_variants(figure)
@@ -171,13 +261,9 @@ def draw(costs: pd.DataFrame) -> Figure:
 
 
 def main() -> None:
-    """Run the study, print its table and its finding, and draw its figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="keep the run folders here")
-    costs = noised(parser.parse_args().out)
-    Console(width=None if sys.stdout.isatty() else 150).print(table(costs))
-    print(finding(costs))
-    save(draw(costs), FIGURE)
+    """Run the study, print its tables and its finding, and draw its figure."""
+    files = COSTS, COSTS.with_name(f"{COSTS.stem}_worlds.csv")
+    conduct(__doc__, noised, (tables, finding, draw), FIGURE, files)
 
 
 if __name__ == "__main__":

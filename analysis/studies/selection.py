@@ -9,9 +9,7 @@ analysis/figures/selection.png. P is the share of seeds in which a policy is che
 sample, with an interval of 90 % (Jeffreys).
 """
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -19,10 +17,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from conducting import chance, conduct, interval
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
-from scipy import stats
 
 import fedsim
 from fedsim.results.analysis import (
@@ -32,7 +29,6 @@ from fedsim.results.analysis import (
     listing,
     panels,
     quantity,
-    save,
 )
 from fedsim.results.analysis.style import entitle
 
@@ -86,7 +82,6 @@ FLEETS: dict[str, tuple[str, list[dict[str, Any]] | None]] = {
 
 TARGET, MEASURE = 0.92, "train_accuracy"
 FIGURES = ("round", "bits", "t", "joules", "grams")
-LEVEL = 0.9
 
 
 def asked(out: Path | None = None, overrides: Sequence[str] = (), jobs: int = 1) -> pd.DataFrame:
@@ -121,8 +116,8 @@ def against(spent: pd.DataFrame, figure: str) -> pd.DataFrame:
 
     Returns:
         A row a fleet and policy: fleet, variant, median (NaN where half of the runs do not get
-        there), ratio (the median of the ratios of seeds in which both do), p, low, high (the
-        probability of being cheaper), reached (the share of runs).
+        there), ratio (the median of the ratios of seeds in which both do), probability,
+        probability_low, probability_high (of being cheaper), reached (the share of runs).
     """
     rows = []
     for fleet, own in spent.groupby("fleet", sort=False):
@@ -135,16 +130,16 @@ def against(spent: pd.DataFrame, figure: str) -> pd.DataFrame:
             wins, tries = int((mine < base)[counted].sum()), int(counted.sum())
             ties = int((mine == base)[counted].sum())
             share = wins + ties / 2
-            law = stats.beta(share + 0.5, tries - share + 0.5)
+            low, high = interval(share, tries)
             both = np.isfinite(mine) & np.isfinite(base)
             rows.append({
                 "fleet": fleet,
                 "variant": variant,
                 "median": mine.median() if np.isfinite(mine.median()) else np.nan,
                 "ratio": (mine[both] / base[both]).median() if both.any() else np.nan,
-                "p": share / tries if tries else np.nan,
-                "low": float(law.ppf((1 - LEVEL) / 2)) if share else 0.0,
-                "high": float(law.ppf((1 + LEVEL) / 2)) if share < tries else 1.0,
+                "probability": share / tries if tries else np.nan,
+                "probability_low": low,
+                "probability_high": high,
                 "reached": float(np.isfinite(mine).mean()),
             })  # fmt: skip
     return pd.DataFrame(rows)
@@ -163,7 +158,7 @@ def tables(spent: pd.DataFrame) -> list[Table]:
                 policy,
                 f"{t['reached']:.0%}",
                 *(quantity(every[each]["median"][fleet, variant], units[each]) for each in FIGURES),
-                *("" if variant == "base" else _chance(each) for each in (t, joules)),
+                *("" if variant == "base" else chance(each) for each in (t, joules)),
             ))  # fmt: skip
         heads = ("policy", "reached", "round", "bits", "time", "energy", "CO2")
         title = f"{name}: medians until {TARGET:.0%} of the training data are right"
@@ -173,10 +168,6 @@ def tables(spent: pd.DataFrame) -> list[Table]:
 
 def _row(table: pd.DataFrame, fleet: str, variant: str) -> Any:
     return table.loc[(fleet, variant), :]
-
-
-def _chance(row: Any) -> str:
-    return f"{row['p']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 def finding(spent: pd.DataFrame) -> str:
@@ -193,8 +184,8 @@ def finding(spent: pd.DataFrame) -> str:
             text = (
                 f"On the fleet {name} {POLICIES[best]} takes {ratios[best]:.2f} of the energy"
                 f" of a uniform sample and {t['ratio'][fleet, best]:.2f} of the time (in the median"
-                f" seed; P of less energy {_chance(_row(joules, fleet, best))}, and of less time"
-                f" {_chance(_row(t, fleet, best))}), and"
+                f" seed; P of less energy {chance(_row(joules, fleet, best))}, and of less time"
+                f" {chance(_row(t, fleet, best))}), and"
                 f" {POLICIES[worst]} {ratios[worst]:.2f} of the energy and"
                 f" {t['ratio'][fleet, worst]:.2f} of the time"
             )
@@ -242,17 +233,7 @@ def draw(spent: pd.DataFrame) -> Figure:
 
 def main() -> None:
     """Run the study, print its tables and its finding, and draw its figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="keep the run folders here")
-    parser.add_argument("--jobs", type=int, default=1, help="how many runs are made at a time")
-    given = parser.parse_args()
-    spent = asked(given.out, jobs=given.jobs)
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    for table in tables(spent):
-        console.print(table)
-    print(finding(spent))
-    spent.to_csv(COSTS, index=False, float_format="%.6g")
-    save(draw(spent), FIGURE)
+    conduct(__doc__, asked, (tables, finding, draw), FIGURE, [COSTS])
 
 
 if __name__ == "__main__":

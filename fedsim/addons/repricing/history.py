@@ -30,6 +30,7 @@ from fedsim.core.ports import SERVER, ClientId
 from fedsim.core.text import quantity
 from fedsim.physics.hierarchy import Hierarchy, hierarchy
 from fedsim.protocol.privacy.wrapper import EPSILON
+from fedsim.protocol.secrecy.server import ALONE
 from fedsim.results.record.folder import SCENARIO, check_run
 from fedsim.results.record.manifest import read_manifest
 from fedsim.results.record.parts import read_table
@@ -173,7 +174,8 @@ def _check(events: pd.DataFrame, folder: Path) -> None:
     Raises:
         DataError: one does.
     """
-    decisions = np.flatnonzero(events["event"].isin(_DECISIONS))
+    # Whether a masked vector is alone in its sum depends on who is silent, and not on time.
+    decisions = np.flatnonzero(events["event"].isin(_DECISIONS) & (events["detail"] != ALONE))
     if len(decisions):
         row = events.iloc[decisions[0]]
         happened = _DECISIONS[row["event"]].format(node=row["node"])

@@ -19,7 +19,8 @@ import numpy as np
 from fedsim.addons.repricing.history import RunHistory
 from fedsim.core.errors import RepricingError
 from fedsim.core.ports import SILENCE, Array, Client, ClientId, Message, Silence, Work
-from fedsim.protocol.secrecy.messages import KeyRequest
+from fedsim.protocol.secrecy.messages import KeyRequest, MaskedInput
+from fedsim.protocol.secrecy.server import ALONE, LEAST
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.sim.worlds.main_task import ENDED
 from fedsim.sim.worlds.server import RoundServer
@@ -87,8 +88,9 @@ class ReplayedMethod:
         self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
-        self._committed, self._keyed = 0, False
+        self._committed = 0
         self._due: dict[ClientId, int] = {}  # the tasks of the open exchanges
+        self._secret = KeyRequest.label in history.tasks.received
         self._visits = {gateway: iter(each) for gateway, each in history.visits.items()}
 
     def memory(self, initial: Array) -> None:
@@ -156,9 +158,7 @@ class ReplayedMethod:
         # is in the cohort here but was not in the original run is refused in `handle`.
         each = dict.fromkeys(server.clients, first) | requests if to is None else requests
         message = first if exchanges.shared[number] else each
-        # Of the interactions of a secure aggregation, the first one counts clients as asked.
-        self._keyed = self._keyed or first.label == KeyRequest.label
-        if self._keyed:
+        if self._secret:  # under secure aggregation a client counts once, when it is asked for keys
             server.count_cohort(first.label == KeyRequest.label)
         replies = await server.exchange(message, to=to)
         # `handle` removes the task of each client that is asked. What is left was not asked, or its
@@ -169,6 +169,8 @@ class ReplayedMethod:
             expected = [tasks.client[task] for task in span if tasks.message[task]]
             missing = [*unasked, *(client for client in expected if client not in received)]
             raise self._refuse("does not reply, but did in the original", server.round, missing[0])
+        if 0 < len(replies) < LEAST and replies[0].message.label == MaskedInput.label:
+            server.leave_out([reply.client for reply in replies], ALONE)
 
     async def handle(self, client: Client, message: Message) -> Message | Silence:
         """Run a recorded client: the same work, and the same reply."""

@@ -6,6 +6,7 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ import fedsim
 from fedsim.addons.repricing.api import price_table
 from fedsim.algorithms.censored import GradientDescent, Iterate
 from fedsim.core.ports import Server
+from fedsim.protocol.secrecy.server import ALONE
 from fedsim.results.record.manifest import MANIFEST
 from tests.tiers import examples
 
@@ -37,6 +39,33 @@ OTHER_WORLD = (
 @pytest.mark.parametrize("kind", METHODS)
 def test_whatever_the_method(kind: str, tmp_path: Path) -> None:
     assert unlike(small(kind), OTHER_WORLD, tmp_path) == []
+
+
+UNEQUAL: dict[str, Any] = {
+    "problem": {
+        "loss": {"kind": "logistic", "labels": "plus-minus", "scale": "mean", "l2": 0.01},
+        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+        "split": {"kind": "dirichlet", "alpha": 0.3, "clients": 5},
+    },
+    "algorithm": {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 1.0},
+}
+
+
+@pytest.mark.parametrize("kind", ["fedavg", "fedsgm", "chb"])
+def test_secure_aggregation(kind: str, tmp_path: Path) -> None:
+    """A client counts once in a round of four exchanges."""
+    secrecy = {"kind": "secagg", "clip": 50}
+    assert unlike(small(kind, secrecy=secrecy), OTHER_WORLD, tmp_path) == []
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+def test_a_masked_vector_alone_in_its_sum(tmp_path: Path) -> None:
+    """It depends on who is silent, and not on time."""
+    secrecy = {"kind": "secagg", "clip": 50}
+    source = small("chb", 25, secrecy=secrecy, **UNEQUAL)
+    assert unlike(source, OTHER_WORLD, tmp_path) == []
+    (log,) = (tmp_path / "priced").rglob("events.parquet")
+    assert pd.read_parquet(log)["detail"].eq(ALONE).any()
 
 
 CHANNEL = (

@@ -10,12 +10,13 @@ of one model differ. Their keys name the block "network", "work" or "device"; se
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf, log, nan, sqrt
 
 import numpy as np
 from scipy.special import ndtri
 
-from fedsim.core.blocks.presets import Citation
+from fedsim.core.blocks.presets import Citation, Presettable
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.physics.networks import ServerLink
@@ -26,18 +27,21 @@ class ConstantKey(tuple[str, str, str]):
     """The key of a constant: block, preset and field.
 
     If a group of the fleet states the interval itself, the path of the group's block replaces the
-    preset.
+    preset. If it states another value than its preset, that value follows the preset: it is another
+    constant, to which the preset's interval does not apply.
 
     >>> str(ConstantKey(("radio", "lte", "tail_time")))
     'lte.tail_time'
     >>> str(ConstantKey(("radio", "fleet.0.radio", "up")))
     'fleet.0.radio.up'
+    >>> str(ConstantKey(("device", "phone-mid=2000000.0", "speed")))
+    'phone-mid.speed'
     """
 
     __slots__ = ()
 
     def __str__(self) -> str:
-        return f"{self[1]}.{self[2]}"
+        return f"{self[1].partition('=')[0]}.{self[2]}"
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,18 @@ def key_of(place: str, group: Group, name: str, field: str) -> ConstantKey:
     """
     if f"{name}.{field}" in group.intervals:
         return ConstantKey((name, f"{place}.{name}", field))
-    return ConstantKey((name, getattr(group, name).kind, field))
+    block = getattr(group, name)
+    kind, value = block.kind, getattr(block, field)
+    if isinstance(block, Presettable) and kind in block.presets:
+        own = value == getattr(_preset(type(block), kind), field)
+        kind = kind if own else f"{kind}={value}"
+    return ConstantKey((name, kind, field))
+
+
+@cache
+def _preset(block: type[Presettable], kind: str) -> Presettable:
+    """Return the block of a preset as it is, in SI units."""
+    return block.model_validate({"kind": kind})
 
 
 def is_measured(group: Group) -> bool:

@@ -245,8 +245,9 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
             block = getattr(group, name)
             if isinstance(block, Presettable):
                 for key, value in world.items():
+                    known = key[0] == name and key[2] in type(block).model_fields
                     # The same constant may belong to several groups that name its preset.
-                    if key == key_of(place, group, name, key[2]):
+                    if known and key == key_of(place, group, name, key[2]):
                         text = _write(block, key[2], value)
                         overrides.append(f"{place}.{name}.{key[2]}={text}")
     return overrides

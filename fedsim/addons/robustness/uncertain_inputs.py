@@ -68,11 +68,10 @@ def constants_of(
         if key in stated and key not in user_intervals:
             constants.append(_of_scenario(key, list(values), stated[key], block))
         elif key in user_intervals:
-            constants.append(_replace(key, list(values), user_intervals[key], block))
-        # The interval of a preset only applies to its own value.
-        elif (known := _preset_interval(key, block)) is not None and _as_preset(
-            key, block
-        ) in values:
+            # Groups may have a preset's value and others in its place, all of one name.
+            meant = [value for other in seen if str(other) == str(key) for value in seen[other]]
+            constants.append(_replace(key, meant, user_intervals[key], block))
+        elif (known := _preset_interval(key, block)) is not None:
             constants.append(_constant(key, known, block))
     stated_constants = [
         constant
@@ -173,10 +172,6 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
 def _preset_interval(key: ConstantKey, block: Presettable) -> Doubt | None:
     preset = type(block).presets.get(key[1])
     return None if preset is None else preset.doubts.get(key[2])
-
-
-def _as_preset(key: ConstantKey, block: Presettable) -> float:
-    return read_field(block, key[2], type(block).presets[key[1]].values[key[2]])
 
 
 def _constant(key: ConstantKey, known: Doubt, block: Presettable) -> UncertainConstant:

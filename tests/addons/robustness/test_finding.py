@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.addons.repricing.history import Original
-from fedsim.addons.robustness import pricing
+from fedsim.addons.robustness import draw_worlds, pricing
 from fedsim.addons.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.addons.robustness.pricing import FinishedRun, hindrance, price, priced_at
 from fedsim.addons.robustness.uncertain_inputs import constants_of
@@ -54,6 +54,24 @@ def test_the_capacity_of_a_preset_matters_where_a_battery_takes_it(
     else:
         with pytest.raises(DataError, match=r"got the constant 'phone-mid\.battery'"):
             found([group], intervals=intervals)
+
+
+def test_a_group_with_a_value_of_its_own_keeps_it_where_another_has_the_preset(
+    tmp_path: Path,
+) -> None:
+    slow = {**PHONE, "device": {"kind": "phone-mid", "speed": "2 kflop/s"}}
+    study = small("gd", fleet=[PHONE, slow])
+    for world in draw_worlds(study, 5):
+        drawn = {text.partition("=")[0] for text in world}
+        assert "fleet.0.device.speed" in drawn
+        assert "fleet.1.device.speed" not in drawn
+        assert {"fleet.0.radio.tail_time", "fleet.1.radio.tail_time"} <= drawn
+    finished = Original.of(fedsim.run(study, out=tmp_path / "run").runs[0], ())
+    speed = ConstantKey(("device", "phone-mid", "speed"))
+    known = priced_at([5], finished, {speed: np.array([1e9, 2e9])}, 2)
+    # The slow group decides when a round ends, and only the other one's energy changes.
+    assert known.t[0, 0] == known.t[0, 1] > 1.0
+    assert known.joules[0, 0] != known.joules[0, 1]
 
 
 def test_an_interval_is_of_a_constant_of_one_value() -> None:

@@ -19,8 +19,9 @@ import numpy as np
 from fedsim.addons.repricing.history import RunHistory
 from fedsim.core.errors import RepricingError
 from fedsim.core.ports import SILENCE, Array, Client, ClientId, Message, Silence, Work
+from fedsim.protocol.secrecy.agreement import LEAST
 from fedsim.protocol.secrecy.messages import KeyRequest, MaskedInput
-from fedsim.protocol.secrecy.server import ALONE, LEAST
+from fedsim.protocol.secrecy.server import ALONE
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.sim.worlds.main_task import ENDED
 from fedsim.sim.worlds.server import RoundServer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 import fedsim
 from fedsim.running.probe import opening
@@ -603,7 +603,7 @@ def summed(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def variants_of(name: str) -> dict[str, Any]:
     """Return the variants of a study's scenario."""
     text = (SCENARIOS / f"{name}.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)["variants"]
+    found: dict[str, Any] = YAML(typ="safe").load(text)["variants"]
     return found
 
 

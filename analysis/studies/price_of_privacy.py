@@ -16,10 +16,10 @@ from textwrap import fill
 
 import numpy as np
 import pandas as pd
-import yaml
 from conducting import chance, chances, conduct, interval
 from matplotlib.figure import Figure
 from rich.table import Table
+from ruamel.yaml import YAML
 
 import fedsim
 from fedsim.addons.robustness import draw_worlds
@@ -74,7 +74,7 @@ def noised(
     Returns:
         A row a run, see `costs`; and a row a pair of variants: see `conducting.chances`.
     """
-    variants = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))["variants"]
+    variants = YAML(typ="safe").load(SCENARIO)["variants"]
 
     def run(place: Path, kept: Callable[[str], bool], *more: str) -> fedsim.Result:
         some = {name: block for name, block in variants.items() if kept(name)}
@@ -91,16 +91,17 @@ def noised(
         place, some = out / f"network-{seed}", {"open", "z-1", "open-async", "z-1-async"}
         made = run(place, some.__contains__, f"seed={seed}", *network)
         tables.append(costs(made).assign(seed=seed))
-    drawn = pd.concat(tables, ignore_index=True).set_index(["noise", "server", "seed"])
-    for one, other in ((("z-1", "async"), ("z-1", "")), (("z-1", "async"), ("open", ""))):
-        known.append(compared(drawn.loc[one], drawn.loc[other], one, other, "joules"))
-    ours = drawn.loc["z-1", "async"]
-    known.append(compared(ours, drawn.loc["z-1", ""], ("z-1", "async"), ("z-1", ""), "epsilon"))
-    phones = (
-        ours[[SLOW]].rename(columns={SLOW: "epsilon"}),
-        ours[[FAST]].set_axis(["epsilon"], axis=1),
-    )
-    known.append(compared(*phones, (SLOW, ""), (FAST, ""), "epsilon"))
+    drawn = pd.concat(tables, ignore_index=True)
+    by = {
+        pair: own.set_index("seed")
+        for pair in (("open", ""), ("z-1", ""), ("z-1", "async"))
+        for own in [drawn[(drawn["noise"] == pair[0]) & (drawn["server"] == pair[1])]]
+    }
+    ours, rounds_too = ("z-1", "async"), ("z-1", "")
+    for other, cost in ((rounds_too, "joules"), (("open", ""), "joules"), (rounds_too, "epsilon")):
+        known.append(compared(by[ours], by[other], ours, other, cost))
+    slow, fast = (by[ours].assign(epsilon=by[ours][phones]) for phones in (SLOW, FAST))
+    known.append(compared(slow, fast, (SLOW, ""), (FAST, ""), "epsilon"))
     spent = pd.concat([costs(rounds), costs(free)], ignore_index=True)
     return spent, pd.concat(known, ignore_index=True)
 
@@ -204,7 +205,7 @@ def finding(costs: pd.DataFrame, known: pd.DataFrame) -> str:
     less = known.set_index(["variant", "against", "cost"])
 
     def p(*pair: str, cost: str = "joules") -> str:
-        return f"P {chance(less.loc[(*pair, cost)])}"
+        return f"P {chance(less.xs((*pair, cost)))}"
 
     return fill(
         f"An epsilon of {spent['z-1']:.3g} costs {joules['z-1']:.2f} times the energy of open "

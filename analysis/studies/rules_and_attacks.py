@@ -178,9 +178,9 @@ def finding(runs: pd.DataFrame) -> str:
         f"With {losses} lost, rules lack replies, so that the median takes their place:"
         f" {'; '.join(lossy)} of the rounds."
     )
-    best, others = ordered(runs, LOSSES[-1])
+    best, above = ordered(runs, LOSSES[-1])
     more = ", ".join(
-        f"{RULES[rule]} {chance(others.loc[rule])}" for rule in RULES if rule in others.index
+        f"{RULES[rule]} {chance(above.loc[rule])}" for rule in RULES if rule in above.index
     )
     parts.append(
         f"With {LOSSES[-1]:.0%} lost {RULES[best]} has the best worst accuracy; that it is above "

@@ -231,13 +231,15 @@ HEADS = ("method", "protocol", "rounds", "bits up", "bits down", "time", "energy
 def rows(spent: pd.DataFrame, known: pd.DataFrame, radio: str) -> Iterator[tuple[str, ...]]:
     """Yield what each method takes under each protocol over a radio, in words; see `HEADS`."""
     figures, seeds = means(spent).loc[radio], spent.groupby(KEYS)["reached"].agg(["sum", "size"])
+    here = figures.reset_index().query("leaving == 0").to_dict("records")
+    calm = {(own["method"], own["protocol"]): own for own in here}
     joules = known[(known["radio"] == radio) & (known["cost"] == "joules")]
     by_pair = joules.set_index(["variant", "against"])
 
     def energy(leaving: float, *key: str) -> str:
         if (radio, leaving, *key) not in seeds.index:
             return ""
-        reached, every = seeds.loc[(radio, leaving, *key)]
+        reached, every = seeds.xs((radio, leaving, *key))
         text = quantity(figures["joules"][(leaving, *key)], "J") if reached else "-"
         return text if reached == every else f"{text} ({reached} of {every})"
 
@@ -249,8 +251,8 @@ def rows(spent: pd.DataFrame, known: pd.DataFrame, radio: str) -> Iterator[tuple
             why = [text for (own, at), text in REFUSED.items() if own == method and protocol in at]
             if why:
                 yield name, title, f"refused: {why[0]}", *[""] * (len(HEADS) - 3)
-            elif (0.0, method, protocol) in figures.index:
-                own = figures.loc[(0.0, method, protocol)]
+            elif (method, protocol) in calm:
+                own = calm[method, protocol]
                 variant = f"{method}-{protocol}".rstrip("-")
                 yield (
                     *(name, title, f"{own['round']:.1f}"),
@@ -297,21 +299,22 @@ def finding(spent: pd.DataFrame, known: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
     openly, few = savings(spent, ""), savings(spent, "secaggplus")
     joules = known[known["cost"] == "joules"].set_index(["variant", "against", "radio"])
-    first, *others = openly.columns
+    first, *others = map(str, openly.columns)
 
     def name(method: str) -> str:
         return METHODS[method].rpartition(", ")[2]
 
     def saved(radio: str) -> str:
         every = (
-            f"{name(method)} {openly.loc[method, radio]:.0%} and {few.loc[method, radio]:.0%}"
+            f"{name(method)} {share[method]:.0%} and {left[method]:.0%}"
+            for share, left in [(openly[radio], few[radio])]
             for method in SAVING
         )
         return f"over {RADIOS[radio]} {', '.join(every)}"
 
     def p(radio: str) -> str:
         pairs = ((name(each), f"{each}-secaggplus", plain(each)) for each in SAVING)
-        return ", ".join(f"{own} {chance(joules.loc[(*pair, radio)])}" for own, *pair in pairs)
+        return ", ".join(f"{own} {chance(joules.xs((*pair, radio)))}" for own, *pair in pairs)
 
     def times(method: str) -> str:
         shares = (savings(spent, protocol) for protocol in PROTOCOLS if protocol)
@@ -325,7 +328,7 @@ def finding(spent: pd.DataFrame, known: pd.DataFrame) -> str:
         f"under SecAgg+ {saved(first)}. "
         f"The same {'; and '.join(map(saved, others))}; below zero is more. That a method under "
         f"SecAgg+ takes less than its plain one without secrecy has over {RADIOS[first]} these P: "
-        f"{p(first)}. Over {', '.join(RADIOS[each] for each in openly)} "
+        f"{p(first)}. Over {', '.join(RADIOS[each] for each in (first, *others))} "
         f"FedAvg takes {times('fedavg')} times its energy without secrecy under SecAgg; SecAgg+; "
         f"LightSecAgg, and FedSGM {times('fedsgm')} under the former two. CHB, over HB without "
         f"secrecy, takes {times('chb')} where silence is seen, and {times('chb-mask')} where it is "

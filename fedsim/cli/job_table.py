@@ -155,9 +155,9 @@ def _group_differences(job: Job) -> Iterator[str]:
         base = first.setdefault(kind, number)
         values = [
             each
-            for key in group
+            for key in dict.fromkeys([*groups[base], *group])
             if key != "count"
-            for each in _differing(groups[base][key], group[key], key)
+            for each in _differing(groups[base].get(key), group.get(key), key)
         ]
         parts = [
             f"{key} {format_value(now)} instead of {format_value(before)}"

@@ -27,6 +27,7 @@ from fedsim.core.text import format_number
 from fedsim.physics.batteries import Battery
 from fedsim.problems.evaluators.serial import one_thread
 from fedsim.protocol.silence import BeaconSilence
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.schema import Event, RowColumns
@@ -213,12 +214,16 @@ def _first(setup: WorldConfig, pace: Pace, replies: _Replies) -> tuple[list[Roun
         book = _book(Path(name), len(setup.fleet), replies)
         marks: list[_Mark] = []
 
-        def mark(*_: object) -> None:
+        def mark(end: RoundEnd) -> None:
             with pace.round():
                 if len(marks) > ROUNDS:
                     return
                 spent = book.clients({}, world.meters()).set_index("client")
-                marks.append(_Mark(world.calendar.now, replace(world.traffic), spent))
+                # As in the round table, with what open spans have taken so far.
+                spans = world.actors.open_spans()
+                spent["joules"] += np.bincount(spans.clients, spans.joules, len(spent))
+                traffic = replace(world.traffic, joules=end.joules)
+                marks.append(_Mark(end.t, traffic, spent))
 
         world = World(setup, book, mark)  # also marks round 0, before any cost
         try:

@@ -164,11 +164,11 @@ REFUSED: dict[tuple[Way, str], str] = {
     (peers, "silent"): "got silent, which needs a server",
     (peers, "krum"): "use mean or trimmed-mean or clipped-gossip",
     **{(asynchronous, block): "adds up the replies of a round" for block in SECRET},
-    **{(live, block): "not encoded as bytes" for block in SECRET},
+    **{(live, block): "no encoding as bytes" for block in SECRET},
     (live, "colluding"): "false clients see what the true ones send",
     (live, "noise and colluding"): "false clients see what the true ones send",
     (live, "silent"): "live clients do not do yet",
-    **{(as_bytes, block): "not encoded as bytes" for block in SECRET},
+    **{(as_bytes, block): "no encoding as bytes" for block in SECRET},
 }
 """What is refused, and a part of the sentence; all else works."""
 

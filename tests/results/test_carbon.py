@@ -61,7 +61,9 @@ def test_a_country_is_joules_times_its_figure_in_every_table(tmp_path: Path) -> 
     ended = result.events["event"] == "round"
     last = result.events.index[ended][-1]
     by_round = result.rounds["grams"].sum()
-    assert result.events["grams"].iloc[: last + 1].sum() == pytest.approx(by_round, rel=1e-12)
+    # The log has the tails that are open at the end of the last round after it. All are in a round.
+    assert result.events["grams"].iloc[: last + 1].sum() < by_round
+    assert by_round == pytest.approx(total, rel=1e-12)
 
 
 def test_an_hourly_signal_is_what_quadrature_makes_of_it(tmp_path: Path) -> None:

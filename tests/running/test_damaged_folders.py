@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.core.errors import DataError
+from fedsim.core.errors import DataError, RepricingError
 from fedsim.results.record.folder import FAILED
 from fedsim.results.record.parts import read_table
 from fedsim.running.folder import status
@@ -69,7 +69,7 @@ def test_a_run_without_its_log_is_missed(out: Path) -> None:
     assert len(fedsim.open(out).runs) == 4
     with pytest.raises(DataError, match=r"there is no .*gd/seed-2/events\.parquet"):
         _ = fedsim.open(out).events
-    with pytest.raises(DataError, match=r"gd/seed-2"):
+    with pytest.raises(RepricingError, match=r"there is no .*gd/seed-2/events\.parquet; repeat"):
         fedsim.reprice(out, ["fleet.0.radio=wifi"], out.parent / "priced")
 
 

@@ -273,7 +273,7 @@ def test_the_command_names_a_folder_without_runs(tmp_path: Path) -> None:
 
 
 def test_a_client_that_was_not_in_the_original_cohort_is_refused_by_round_and_number() -> None:
-    history: Any = SimpleNamespace(tasks=SimpleNamespace(), visits={})
+    history: Any = SimpleNamespace(tasks=SimpleNamespace(received=()), visits={})
     client: Any = SimpleNamespace(round=2, id=3)
 
     def refuse(*said: object) -> RepricingError:

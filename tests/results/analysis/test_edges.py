@@ -198,7 +198,9 @@ def test_an_animation_of_models_has_the_rounds_that_kept_them(
 def test_models_of_nodes_that_were_not_kept_are_named(
     kept: fedsim.Result, result: fedsim.Result
 ) -> None:
-    with pytest.raises(ValueError, match="no models of nodes are kept of round 3, only of 2, 4"):
+    with pytest.raises(
+        ValueError, match="no models of nodes are stored for round 3, only for 2, 4"
+    ):
         kept.node_models(round=3)
     with pytest.raises(ValueError, match="clients: true"):
         result.plot_network("disagreement")

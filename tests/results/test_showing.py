@@ -23,7 +23,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
 
 
 def cells(page: str) -> list[str]:
-    return [unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
+    found = [unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
+    return [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in found]
 
 
 @pytest.mark.slow

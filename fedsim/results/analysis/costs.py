@@ -116,10 +116,10 @@ def cost_to_target(
         >>> shown = reached[["variant", "seed", "round", "t", "joules"]].round(2)
         >>> print(shown.to_string(index=False))
         variant  seed  round    t  joules
-             gd     1      5 1.69    8.02
-             gd     2      5 1.69    8.01
-            chb     1      4 1.60    7.72
-            chb     2      4 1.60    7.54
+             gd     1      5 1.69    8.10
+             gd     2      5 1.69    8.09
+            chb     1      4 1.60    7.80
+            chb     2      4 1.60    7.79
     """
     check_columns(rounds, "rounds", _COLUMNS)
     if measure not in rounds:

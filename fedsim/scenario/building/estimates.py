@@ -45,6 +45,10 @@ def estimate_notes(job: Job) -> Iterator[tuple[str, str]]:
     for drawn in _draws(job):
         for key, text in _notes(drawn):
             notes.setdefault(key, text)
+    privacy = job.scenario.privacy
+    if privacy is not None and privacy.where != "clients":
+        # A mean is divided by a fixed number there, so no estimate is self-normalised.
+        notes.pop("participation.estimate", None)
     yield from notes.items()
 
 

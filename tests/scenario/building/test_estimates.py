@@ -112,3 +112,24 @@ def test_each_tier_has_a_note_of_its_own() -> None:
     }
     found = [each.key for each in fedsim.check(made).notes if "biased" in each.text]
     assert found == ["participation.estimate", "tiers.0.participation.estimate"]
+
+
+@pytest.mark.needs("privacy")
+def test_a_private_mean_has_a_fixed_divisor_and_no_estimate_to_choose() -> None:
+    made = {
+        "name": "notes",
+        "problem": {
+            "loss": {"kind": "softmax"},
+            "data": {"kind": "sklearn", "name": "breast-cancer"},
+            "split": {"kind": "dirichlet", "alpha": 0.3},
+        },
+        "algorithm": {"kind": "fedavg", "step_size": 0.1},
+        "fleet": [{"count": 10, "device": "pi-4", "radio": "wifi"}],
+        "stop": {"rounds": 2},
+        "participation": {"kind": "uniform", "count": 5, "estimate": "self-normalised"},
+    }
+    assert "participation.estimate" in {each.key for each in fedsim.check(made).notes}
+    for where, noted in {"server": False, "clients": True}.items():
+        private = made | {"privacy": {"clip": 1.0, "noise": 1.0, "where": where}}
+        found = {each.key for each in fedsim.check(private).notes}
+        assert ("participation.estimate" in found) is noted

@@ -135,8 +135,8 @@ def costs(result: fedsim.Result) -> pd.DataFrame:
     """Return what the accuracy took: a row a run.
 
     Returns:
-        server, noise, seed, reached, round, t (s), joules (all that the run has spent until then,
-        open tails included), epsilon of the run, and the mean epsilon of a fast and a slow phone.
+        server, noise, seed, reached, round, t (s), joules, epsilon of the run, and the mean epsilon
+        of a fast and a slow phone.
     """
     key = ["variant", "seed"]
     costs = cost_to_target(result.rounds, ACCURACY, "test_accuracy")
@@ -144,10 +144,6 @@ def costs(result: fedsim.Result) -> pd.DataFrame:
     spent = result.rounds.groupby(key, observed=True)["epsilon"].max().reset_index()
     clients = result.clients.assign(group=result.clients["group"].map({0: FAST, 1: SLOW}))
     lost = clients.pivot_table("epsilon", key, "group", observed=True).reset_index()
-    # A run ends as it reaches the accuracy. Phones that are not asked again have open tails then.
-    joules = result.summary[[*key, "joules"]]
-    costs = costs.drop(columns="joules").merge(joules, "left", key)
-    costs.loc[~costs["reached"], "joules"] = np.nan
     costs = costs.merge(spent, "left", key).merge(lost, "left", key)
     names = [split(str(name)) for name in costs["variant"]]
     noise, server = zip(*names, strict=True)
@@ -229,13 +225,19 @@ def draw(costs: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001
     """Draw energy against epsilon by server, and the epsilon of fast and slow phones by noise."""
     figures = means(costs)
     figure, (price, devices) = panels(2, 1, 2.6, width=5.6)
-    for (server, name), colour, mark in zip(SERVERS.items(), COLOURS, "os", strict=False):
+    sides = ((1, "left", "bottom"), (-1, "right", "top"))  # curves fall: these are free
+    for (server, name), colour, mark, (side, ha, va) in zip(
+        SERVERS.items(), COLOURS, "os", sides, strict=False
+    ):
         own = figures.loc[server]
         own = own[own.index.str.startswith("z-")]
         price.plot(own["epsilon"], own["joules"], f"{mark}-", color=colour, ms=6, label=name)
         for noise, row in own.iterrows():
             text, at = f"z = {NOISE[str(noise)]}", (row["epsilon"], row["joules"])
-            price.annotate(text, at, xytext=(6, 4), textcoords="offset points", fontsize=8)
+            price.annotate(
+                text, at, xytext=(5 * side, 3 * side), textcoords="offset points", fontsize=8,
+                ha=ha, va=va,
+            )  # fmt: skip
     price.margins(x=0.14, y=0.14)
     label_axis(price.xaxis, "epsilon", "", log=True)
     label_axis(price.yaxis, "energy to 85 % accuracy", "J", log=True)

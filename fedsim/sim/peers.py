@@ -18,9 +18,9 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
 from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
-from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.main_task import ENDED, ending_of
 from fedsim.sim.worlds.observer import Observer
+from fedsim.sim.worlds.open_spans import OpenSpans
 from fedsim.wire.packers import Packing
 
 __all__ = ["Peers", "SimNode"]

@@ -16,10 +16,10 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.known import known_fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.server import SimServer
 from fedsim.sim.worlds.main_task import MainTask
 from fedsim.sim.worlds.observer import Observer
+from fedsim.sim.worlds.open_spans import OpenSpans
 from fedsim.wire.packers import Packing
 
 

@@ -25,9 +25,9 @@ from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import emissions_of
-from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.observed import ObservedRun
 from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
+from fedsim.sim.worlds.open_spans import OpenSpans
 
 
 class Actors(Protocol):

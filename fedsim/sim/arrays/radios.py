@@ -23,7 +23,7 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.power.supply import Part
-from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
+from fedsim.sim.worlds.open_spans import NOTHING_OPEN, OpenSpans
 
 Mask = NDArray[np.bool_]
 

@@ -40,8 +40,8 @@ from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
-from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.star import Star
+from fedsim.sim.worlds.open_spans import OpenSpans
 from fedsim.wire.replies import ReplyColumns
 
 _TRIM_FROM = 500_000

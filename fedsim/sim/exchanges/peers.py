@@ -25,9 +25,9 @@ from fedsim.sim.exchanges.state import enter_kinds, hand_back, open_spans
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.peer_rounds import PeerRounds, begin_rounds
-from fedsim.sim.power.unsettled import OpenSpans
 from fedsim.sim.worlds.main_task import ending_of
 from fedsim.sim.worlds.observer import Observer
+from fedsim.sim.worlds.open_spans import OpenSpans
 
 LOADING = "loading the kernel of exchanges, which takes some ten seconds the first time"
 

@@ -15,7 +15,7 @@ from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
-from fedsim.sim.power.unsettled import OpenSpans
+from fedsim.sim.worlds.open_spans import OpenSpans
 
 
 def enter_kinds(

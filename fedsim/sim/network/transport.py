@@ -22,7 +22,7 @@ from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
-from fedsim.sim.power.unsettled import OpenSpans
+from fedsim.sim.worlds.open_spans import OpenSpans
 
 # Much of a run's time is spent here. So members and transitions that are used for every message are
 # looked up once. The first three transitions start from a state that the code has just checked: a

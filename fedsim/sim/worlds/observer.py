@@ -15,8 +15,8 @@ from fedsim.results.record.models import NodeModels
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import OWN, Traffic
 from fedsim.results.record.schema import NO_PEER, Event
-from fedsim.sim.power.unsettled import NOTHING_OPEN, OpenSpans
 from fedsim.sim.worlds.clock import Clock
+from fedsim.sim.worlds.open_spans import NOTHING_OPEN, OpenSpans
 from fedsim.sim.worlds.server import RowLog
 
 OnRound = Callable[[RoundEnd], None]

@@ -266,10 +266,11 @@ def rows(spent: pd.DataFrame, known: pd.DataFrame, radio: str) -> Iterator[tuple
 
 
 def tables(spent: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
-    """Return a table for each radio."""
+    """Return a table for each radio that was simulated."""
     return [
         listing(f"Twenty phones over {name}", HEADS, list(rows(spent, known, radio)))
         for radio, name in RADIOS.items()
+        if radio in set(spent["radio"])
     ]
 
 

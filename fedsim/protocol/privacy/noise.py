@@ -103,7 +103,10 @@ class Tree:
 
     @property
     def _size(self) -> int:
-        """The leaves of that node: as many as the lowest digit 1 of the number of terms states."""
+        """The number of leaves of the node that the last term completes.
+
+        It is the largest power of two that divides the number of terms.
+        """
         return self._count & -self._count
 
     @staticmethod

@@ -41,6 +41,7 @@ MODULES = [
 
 
 RESULT = (
+    "fedsim.results.analysis.batteries",
     "fedsim.results.analysis.compare.cost_tables",
     "fedsim.results.analysis.figures",
     "fedsim.results.analysis.plots",

@@ -90,7 +90,14 @@ def of_run(
         "kept": kept,
         "made": len(result.runs) - kept,
         "notes": _notes(result.seen),
+        **_batteries(result),
     }
+
+
+def _batteries(result: "Result") -> dict[str, object]:
+    """Return the figures of batteries; nothing if no client has one."""
+    known = result.shown.batteries
+    return {"batteries": rows_of(known.figures)} if known else {}
 
 
 def of_check(found: "Check") -> dict[str, object]:

@@ -62,6 +62,8 @@ def _print_tables(shown: Shown) -> None:
         _out.print(f"{escape(answer)}\n")
     _out.print(shown.costs())
     _out.print(shown.outcome())
+    for table in shown.batteries.tables() if shown.batteries else ():
+        _out.print(table)
 
 
 def print_ends(result: Result, labels: Mapping[str, str]) -> int:

@@ -130,6 +130,29 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+_SPANS = ((31_557_600.0, "years"), (86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
+"""Units of long times with their seconds, the longest first."""
+
+
+def timespan(seconds: float) -> str:
+    """Format a time of any length in the unit that a person would use.
+
+    >>> timespan(0.0121), timespan(90), timespan(7500), timespan(40_000), timespan(3e6)
+    ('12.1 ms', '90 s', '125 min', '11.1 h', '34.7 days')
+    >>> timespan(1e8), timespan(1.2e12)
+    ('3.17 years', '38,000 years')
+    """
+    for size, unit in _SPANS:
+        if seconds >= 3 * size:
+            return f"{_rounded(seconds / size)} {unit}"
+    return quantity(seconds, "s")
+
+
+def _rounded(value: float) -> str:
+    """Return a number with `DIGITS` digits, without an exponent."""
+    return f"{float(format_number(value, f'.{DIGITS}g')):,.10g}"
+
+
 def digits_apart(value: float, others: "Iterable[float]") -> int:
     """Return the digits with which no other number looks like `value`, at least `DIGITS`.
 

@@ -18,6 +18,7 @@ from fedsim.core import tables
 from fedsim.core.errors import DataError
 from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
+from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import leading
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import misses
@@ -175,12 +176,21 @@ class Shown:
         labels = dict(islice(mark_labels(self.labels, self.notes).items(), most))
         return analysis.outcome_table(self.rounds, self.summary, labels, "final model quality")
 
+    @cached_property
+    def batteries(self) -> BatterySummary | None:
+        """How long batteries last; None if no client has one."""
+        return BatterySummary.of(self.runs, self.labels)
+
+    def tables(self) -> list[Table]:
+        """Return all tables: of costs, final figures, and batteries if clients have some."""
+        batteries = self.batteries.tables() if self.batteries else []
+        return [self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS), *batteries]
+
     def text(self) -> str:
         """Return the text for `print`."""
         if self.summary.empty:
             return f"no run has ended\n{self.place}"
-        both = self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)
-        return "\n\n".join([*map(tables.as_text, both), self.place])
+        return "\n\n".join([*map(tables.as_text, self.tables()), self.place])
 
     def html(self) -> str:
         """Return the HTML for a notebook: table, figures, notes and folder."""
@@ -189,8 +199,8 @@ class Shown:
             return f"<p>no run has ended</p>\n{last}"
         notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
         list_of_notes = f"<ul>{notes}</ul>\n" if notes else ""
-        costs, outcome = map(tables.as_html, (self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)))
-        return f"{costs}{outcome}{_image(self._strip())}\n{list_of_notes}{last}"
+        every = "".join(map(tables.as_html, self.tables()))
+        return f"{every}{_image(self._strip())}\n{list_of_notes}{last}"
 
     def _strip(self) -> Figure:
         """Return a figure of all costs side by side, for as many variants as can be told apart."""

@@ -396,3 +396,21 @@ Efficiency = Given[
     str,
 ]
 """Bits per second and hertz, above 0; "unlimited" is infinity."""
+
+
+def read_energy(text: object) -> float:
+    """Return the energy of a full battery in a record of a scenario, J.
+
+    >>> read_energy("15 Wh")
+    54000.0
+    """
+    return _WATT_HOURS.parse(text)
+
+
+def read_fraction(text: object) -> float:
+    """Return a share in a record of a scenario.
+
+    >>> read_fraction("20 %"), read_fraction(0.2)
+    (0.2, 0.2)
+    """
+    return _FRACTION.parse(text)

@@ -7,6 +7,7 @@ from fedsim.core.blocks.on_demand import exports
 if TYPE_CHECKING:
     from fedsim.core.tables import listing
     from fedsim.core.text import quantity
+    from fedsim.results.analysis.batteries import battery_figures, battery_lives
     from fedsim.results.analysis.compare.answer import answer
     from fedsim.results.analysis.compare.causes import Causes, causes, explain
     from fedsim.results.analysis.compare.comparison import Comparison
@@ -107,6 +108,8 @@ __all__ = [
     "animate_network",
     "answer",
     "battery_deaths",
+    "battery_figures",
+    "battery_lives",
     "bits_by_layer",
     "bits_by_message",
     "causes",

@@ -13,9 +13,18 @@ from fedsim.results.analysis import (
     plot_energy,
     with_grams,
 )
+from fedsim.results.analysis.batteries import BatteryTable
 from fedsim.results.analysis.client_names import display_names
 from fedsim.results.record.schema import GRAMS
-from fedsim.results.report.components import PageTable, client_table, digits, number, words
+from fedsim.results.report.components import (
+    PageTable,
+    TableCell,
+    client_table,
+    digits,
+    number,
+    sentence,
+    words,
+)
 from fedsim.results.report.drawing import BAR, BOX, PageFigure, draw, many
 from fedsim.results.report.study import ReportedRun, ReportedStudy
 
@@ -60,6 +69,7 @@ def clients(study: ReportedStudy, variant: str, name: str) -> PageFigure:
         row=BOX if note else BAR,
     )
     parts = _order(energy_parts(own, ["client"])) / study.seeds[variant]
+    parts = parts.where(parts.gt(_NEGLIGIBLE * parts.sum(axis=1), axis=0), 0.0)
     parts = parts.set_axis(display_names(parts.index, own))
     return replace(made, table=client_table("Energy of each client, mean over seeds", parts, "J"))
 
@@ -69,12 +79,21 @@ def table(study: ReportedStudy) -> PageTable:
     rows, grams, every = [], _grams(study), by_kind(study)
     for key, parts in every.iterrows():
         variant, kind = key if isinstance(key, tuple) else ("", key)
-        amounts = [number(float(amount), "J") for amount in parts]
+        amounts = [_part(float(amount), float(parts.sum())) for amount in parts]
         whole = number(float(parts.sum()), "J")
         emitted = [] if grams is None else [number(float(grams[key]), "g")]
         rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
     heads = ("variant", "kind", *every, "in all", *([] if grams is None else ["CO2"]))
     return PageTable("Energy by kind of client, mean over seeds", heads, rows)
+
+
+_NEGLIGIBLE = 1e-6
+"""A part below this share of the whole is shown as 0: it is nothing, or a residue of rounding."""
+
+
+def _part(joules: float, whole: float) -> TableCell:
+    """Return the cell of a part of an energy."""
+    return number(joules if abs(joules) > _NEGLIGIBLE * whole else 0.0, "J")
 
 
 def _grams(study: ReportedStudy) -> Mapping[object, float] | None:
@@ -87,6 +106,23 @@ def _grams(study: ReportedStudy) -> Mapping[object, float] | None:
     seeds = [study.seeds[str(variant)] for variant, _ in sums.index]
     means: dict[object, float] = sums.div(pd.Series(seeds, index=sums.index)).to_dict()
     return means
+
+
+def battery_tables(study: ReportedStudy) -> list[PageTable]:
+    """Return when batteries were empty, how long they last, and what took their charge."""
+    known = study.comparison.batteries
+    if known is None:
+        return []
+    return [_page_table(table) for table in (known.lasting(), known.taken())]
+
+
+def _page_table(table: BatteryTable) -> PageTable:
+    caption = sentence(table.title, ())
+    caption += f" ({'; '.join(table.notes)})" if table.notes else ""
+    rows = [
+        [TableCell(cell.text, cell.value, under=cell.under) for cell in row] for row in table.rows
+    ]
+    return PageTable(caption, table.heads, rows)
 
 
 def battery_table(study: ReportedStudy) -> PageTable | None:
@@ -115,7 +151,7 @@ def batteries(study: ReportedStudy, run: ReportedRun, name: str) -> PageFigure |
     tables = run.tables(study, ["t", "node", "state_of_charge"])
     if tables.events["state_of_charge"].isna().all():
         return None
-    note = f"seed {run.seed}; the line of a device is the median of its batteries, the dark band "
-    note += "holds the middle half of them and the light one 90 %; up to five have a line each"
+    note = f"seed {run.seed}; the line of a group is the median of its batteries, the dark band "
+    note += "holds the middle half of them and the light one 90 %; up to five have one line each"
     label = "State of charge against simulated time"
     return draw(name, label, lambda axis: plot_batteries(tables, ax=axis), note)

@@ -394,7 +394,7 @@ def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTab
         "overview": [*overview.tables(own), *overview.robustness_tables(own)],
         "scenario": _present([differences(own), parameters(own), concerns(own), accuracy(own)]),
         "energy": [energy.table(own)],
-        "batteries": _present([energy.battery_table(own)]),
+        "batteries": _present([*energy.battery_tables(own), energy.battery_table(own)]),
         "participation": _present([fleet.participation_table(own, clients), fleet.given_up(own)]),
         "audit": [book_table(own), run_table(own), version_table(own)],
     }

@@ -19,6 +19,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
+from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import Leading, answers, leading
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain
@@ -341,7 +342,10 @@ class Comparison:
         return notes
 
     def tables(self) -> list[Table]:
-        """Return what a terminal shows: for each target tables of costs, of pairs and of causes."""
+        """Return what a terminal shows: for each target tables of costs, of pairs and of causes.
+
+        At the end, tables of batteries, if clients have some.
+        """
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
         tables = []
@@ -359,7 +363,12 @@ class Comparison:
                 tables.append(paired_table(case.pairs, labels, title, *level))
             if found is not None:
                 tables.append(found.listing(self.runs.labels))
-        return tables
+        return [*tables, *(self.batteries.tables() if self.batteries else ())]
+
+    @cached_property
+    def batteries(self) -> BatterySummary | None:
+        """How long batteries last; None if no client has one."""
+        return BatterySummary.of(self.runs.by_name, self.runs.labels)
 
     def _title(self, *parts: str) -> str:
         """Return a title of parts that are not empty; it says so where a campaign was cut off."""
@@ -374,7 +383,8 @@ class Comparison:
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return all tables: of runs, variants, pairs and causes, with their target in front.
 
-        The column `unfinished` has the extent of an interrupted campaign; else it is empty.
+        If clients have batteries, there is the table `batteries` too; see `battery_figures`. The
+        column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
         names = "runs", "costs", "pairs", "causes"
         tables: dict[str, list[pd.DataFrame]] = {name: [] for name in names}
@@ -386,7 +396,8 @@ class Comparison:
                 own.insert(0, "target", str(case.target))
                 own.insert(1, "unfinished", self.runs.extent)
                 tables[name].append(own)
-        return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+        joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+        return joined | ({"batteries": self.batteries.figures} if self.batteries else {})
 
     def figures(self, *, titles: bool = True) -> dict[str, Figure]:
         """Return the figures: convergence, costs with intervals, and what is traded for what.

@@ -33,7 +33,7 @@ Bars = Literal["variant", "device", "kind", "client"]
 
 _TIMES = 300  # of the curve of a battery
 _BATTERIES = 1000  # whose quantiles are drawn, spread over the fleet
-_FEW = 5  # batteries of a device that are drawn one by one
+_FEW = 5  # batteries of a group that are drawn one by one
 
 
 def plot_energy(
@@ -107,10 +107,10 @@ def plot_batteries(
     width: float | str | None = None,
     out: Path | str | None = None,
 ) -> Axes:
-    """Draw the state of charge of a run's batteries as a fan, a fan a device.
+    """Draw the state of charge of a run's batteries as fans, one per group of clients.
 
     The line is the median of the batteries, the dark band holds the middle half of them, the light
-    one 90 %; up to five have a line each. The log has a battery's charge whenever its client does
+    one 90 %; up to five have one line each. The log has a battery's charge whenever its client does
     something; between it is taken to run straight. Of more than 1,000 batteries some are drawn,
     spread over the fleet.
 
@@ -131,7 +131,7 @@ def plot_batteries(
     Example:
         >>> axes = plot_batteries(result)
         >>> axes.get_ylabel(), axes.get_legend_handles_labels()[1]
-        ('state of charge (%)', ['phone-mid'])
+        ('state of charge (%)', ['0: phone-mid, lte'])
     """
     events = run_of(runs.events, variant, seed)
     rows = events[events["state_of_charge"].notna()]
@@ -140,11 +140,12 @@ def plot_batteries(
     times = np.linspace(0.0, float(events["t"].max()), _TIMES)
     levels = _levels(rows, times)
     shown = list(levels.columns)
-    devices = runs.clients.drop_duplicates("client").set_index("client")["device"].astype(str)
+    clients = run_of(runs.clients, variant, seed)
+    kinds = dict(zip(clients["client"].astype(str), kinds_of(clients), strict=True))
     axis = axes_for(ax, width)
-    for number, device in enumerate(dict.fromkeys(devices[shown])):
-        fan = levels[[name for name in shown if devices[name] == device]]
-        _draw_fan(axis, fan, DEVICE_COLOURS[number % len(DEVICE_COLOURS)], device)
+    for number, kind in enumerate(dict.fromkeys(kinds[name] for name in shown)):
+        fan = levels[[name for name in shown if kinds[name] == kind]]
+        _draw_fan(axis, fan, DEVICE_COLOURS[number % len(DEVICE_COLOURS)], kind)
     axis.set_ylim(0, 102)
     axis.set_xlim(0, times[-1])
     axis.set_ylabel("state of charge (%)")
@@ -163,16 +164,16 @@ def _levels(rows: pd.DataFrame, times: NDArray[np.float64]) -> pd.DataFrame:
     return levels.bfill().ffill()[shown]
 
 
-def _draw_fan(axis: Axes, fan: pd.DataFrame, colour: str, device: str) -> None:
+def _draw_fan(axis: Axes, fan: pd.DataFrame, colour: str, kind: str) -> None:
     """Draw the median of batteries with the bands that hold 90 % and the middle half of them.
 
     A few are drawn one by one.
     """
     if fan.shape[1] <= _FEW:
         lines = axis.plot(fan.index, fan, color=colour)
-        lines[0].set_label(device)
+        lines[0].set_label(kind)
         return
     for share, alpha in ((0.05, 0.15), (0.25, 0.3)):
         low, high = (fan.quantile(each, axis=1) for each in (share, 1 - share))
         axis.fill_between(fan.index, low, high, color=colour, alpha=alpha, linewidth=0)
-    axis.plot(fan.index, fan.median(axis=1), color=colour, label=device)
+    axis.plot(fan.index, fan.median(axis=1), color=colour, label=kind)

@@ -145,7 +145,7 @@ def pool(study: Study, seeds: int, worlds: int, out: Path) -> Pool:
     """
     overrides = [*study.overrides, f"seeds={seeds}"]
     result = fedsim.run(ROOT / "scenarios" / study.scenario, out=out, overrides=overrides)
-    target = Target.usual(result.summary)
+    target = Target.usual(result)
     costs = cost_to_target(result.rounds, target.value)
     keys = zip(costs["variant"], costs["seed"], strict=True)
     reached = dict(zip(keys, costs["round"].to_numpy(float), strict=True))

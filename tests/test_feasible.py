@@ -16,12 +16,12 @@ import pytest
 import fedsim
 from fedsim.addons.repricing import reprice
 from fedsim.addons.robustness.api import finished_runs
-from fedsim.cli.next_steps import reached_by_all
 from fedsim.core.ports import Array
 from fedsim.protocol.stop_rules import Constraint, Patience, RoundEnd
 from fedsim.protocol.stopping import Stop
 from fedsim.results.analysis import Target, cost_to_target, speedup
 from fedsim.results.analysis.compare.answer import answer
+from fedsim.results.analysis.compare.cost_tables import reached_by_all
 from fedsim.results.analysis.compare.runs import gather
 from fedsim.results.result import Result
 from fedsim.running.history import best_variant
@@ -213,8 +213,8 @@ def test_what_came_nearest_is_feasible() -> None:
     assert said.endswith("closest: kept, -0.002")
     one = answer(costs, Target("gap", 1e-9), {"broken": "broken"}, rounds=rounds)
     assert one.endswith("no run reached a gap below 1e-09; every model breaks its constraint")
-    assert reached_by_all(rounds, Target("gap", 1e-9), ["free"]) == 0.0011
-    assert reached_by_all(rounds, Target("gap", 1e-9), ["free", "broken"]) is None
+    assert reached_by_all(rounds, "gap", ["free"]) == 0.0011
+    assert reached_by_all(rounds, "gap", ["free", "broken"]) is None
 
 
 def test_a_run_that_ends_outside_is_not_the_best_variant() -> None:
@@ -233,7 +233,7 @@ def test_every_analysis_takes_the_round_at_which_the_run_stopped(tmp_path: Path)
     made = fedsim.run(biased(stop={"rounds": 120, "gap": 0.02}), out=tmp_path / "made")
     (row,) = made.summary.to_dict("records")
     study = gather([tmp_path / "made"])
-    (run,) = finished_runs(study, Target.usual(study.summary))
+    (run,) = finished_runs(study, Target.usual(study))
     assert run.look == row["rounds"]
     (case,) = made.compare().cases
     assert case.costs[["reached", "round"]].to_numpy().tolist() == [[True, row["rounds"]]]

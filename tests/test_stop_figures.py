@@ -92,7 +92,7 @@ def test_a_stop_at_a_measure_survives_the_run_folder(tmp_path: Path) -> None:
     (run,) = result.runs
     (again,) = fedsim.load(run / "scenario.yaml").variants
     assert again.scenario.stop.figures == {"test_accuracy": 0.5}
-    assert Target.usual(result.summary) == Target("test_accuracy", 0.5)
+    assert Target.usual(result) == Target("test_accuracy", 0.5)
 
 
 @pytest.mark.slow

@@ -3,19 +3,13 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fedsim.core.table_columns import higher_is_better
 from fedsim.results.record.summary import end_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from fedsim.results.analysis import Comparison, Target
+    from fedsim.results.analysis import Comparison
     from fedsim.results.result import Result
 
 Steps = tuple[str, ...]
@@ -73,7 +67,7 @@ def after_run(result: "Result", typed: TypedRun) -> Steps:
         return (typed.again(name="check"),)
     from fedsim.results.analysis import Target
 
-    target = Target.usual(summary)
+    target = Target.usual(result)
     limited = summary.loc[complete, "reason"].str.startswith("rounds: ").all()
     if target.measure and limited and not target.costs(result)["reached"].any():
         more = 2 * int(summary["rounds"].max())
@@ -91,48 +85,18 @@ def after_comparison(comparison: "Comparison", place: Path, *, reported: bool = 
         place: the folder of the runs.
         reported: whether the report is written already.
     """
+    from fedsim.results.analysis.compare.cost_tables import reached_by_all
+
     case = comparison.cases[0]
     labels = comparison.runs.labels
     costs = case.costs[case.costs["variant"].isin(list(labels))]
     arrived = costs.loc[costs["reached"], "variant"].nunique()
     report = () if reported else (command("report", place),)
     if arrived < len(labels) and case.target.measure:
-        bound = reached_by_all(comparison.runs.rounds, case.target, list(labels))
+        bound = reached_by_all(comparison.runs.rounds, case.target.measure, list(labels))
         if bound is not None:
             target = f"{case.target.measure}={bound:g}"
             return command("compare", place, "--target", target), *report
     if arrived > 1:
         return *report, command("robust", place)
     return *report, command("trace", place)
-
-
-def reached_by_all(
-    rounds: "pd.DataFrame", target: "Target", variants: Sequence[str]
-) -> float | None:
-    """Return the strictest two-digit value of a target's measure that all runs have reached.
-
-    None if a run never evaluated the measure, or if every initial model meets the value already.
-    """
-    from fedsim.results.best import feasible_figure
-
-    measure, higher = target.measure, higher_is_better(target.measure)
-    selected = rounds[rounds["variant"].isin(list(variants))]
-    runs = [selected["variant"], selected["seed"]]
-    by_run = feasible_figure(selected, measure).groupby(runs, observed=True)
-    best = (by_run.max() if higher else by_run.min()).to_numpy(np.float64)
-    if not len(best) or not np.isfinite(best).all():
-        return None
-    worst = float(best.min() if higher else best.max())
-    if worst == 0:
-        return None
-    exact = Decimal(worst)  # binary floats would lose a digit: 1.9 / 0.1 is not 19
-    unit = Decimal(1).scaleb(exact.adjusted() - 1)
-    bound = exact.quantize(unit, ROUND_FLOOR if higher else ROUND_CEILING)
-    # A gap has to be below its target, so a worst gap with two exact digits needs the next value.
-    if not higher and float(bound) <= worst:
-        bound += unit
-    starts = selected.loc[selected["round"] == 0, measure]
-    free = starts >= float(bound) if higher else starts <= float(bound)
-    if len(starts) and free.all():
-        return None  # a target that costs nothing
-    return float(bound)

@@ -113,7 +113,7 @@ class Shown:
     @property
     def _goal(self) -> dict[str, float]:
         """The measure that was to be reached, and its value; empty if there is none."""
-        target = None if self.summary.empty else analysis.Target.usual(self.summary)
+        target = None if self.summary.empty else analysis.Target.usual(self)
         return {target.measure: target.value} if target and target.measure else {}
 
     @property
@@ -145,7 +145,7 @@ class Shown:
     @cached_property
     def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
         """The target of `answer`, the costs to it, and verdicts in sampled worlds."""
-        target = analysis.Target.usual(self.summary)
+        target = analysis.Target.usual(self)
         folders = tuple(self.runs.values())
         runs = EndedRuns(folders, self.rounds, self.summary, self.labels)
         worlds = read_doubts(runs, str(target)) if folders else None
@@ -161,7 +161,7 @@ class Shown:
         Args:
             most: the largest number of variants, the first of the scenario; all if None.
         """
-        labels, target = self.labels, analysis.Target.usual(self.summary)
+        labels, target = self.labels, analysis.Target.usual(self)
         costs, shown = target.costs(self), list(labels)[:most]
         means = target.shown(analysis.mean_cost(costs, shown), self)
         title = ": ".join(filter(None, (self.name, target.words)))

@@ -132,7 +132,7 @@ def best_at_target(result: Result) -> str:
     """
     from fedsim.results.analysis import Target  # few studies need it
 
-    target = Target.usual(result.summary)
+    target = Target.usual(result)
     if target.measure in ("", "gap") or target.measure not in result.rounds:
         return ""
     by_variant = target.costs(result).groupby("variant", observed=True)

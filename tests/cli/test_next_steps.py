@@ -16,8 +16,9 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.cli.app import suggest
-from fedsim.cli.next_steps import TypedRun, after_comparison, after_run, reached_by_all
-from fedsim.results.analysis import Comparison, Target
+from fedsim.cli.next_steps import TypedRun, after_comparison, after_run
+from fedsim.results.analysis import Comparison
+from fedsim.results.analysis.compare.cost_tables import reached_by_all
 from tests.runs import small
 from tests.tiers import examples
 
@@ -99,8 +100,7 @@ def test_the_target_that_all_have_reached_is_the_strictest_of_two_digits(
     rounds = pd.DataFrame(
         {"variant": [f"v{n}" for n in range(len(values))], "seed": 1, "round": 1, measure: values}
     )
-    target = Target(measure, 1.0)
-    bound = reached_by_all(rounds, target, rounds["variant"].tolist())
+    bound = reached_by_all(rounds, measure, rounds["variant"].tolist())
     assert bound is not None
     assert float(f"{bound:.1e}") == bound
     unit = 10.0 ** np.floor(np.log10(bound)) / 10
@@ -112,16 +112,16 @@ def test_the_target_that_all_have_reached_is_the_strictest_of_two_digits(
 
 def test_a_run_that_has_evaluated_nothing_has_reached_nothing() -> None:
     rounds = pd.DataFrame({"variant": ["a", "b"], "seed": 1, "round": 1, "gap": [1.0, np.nan]})
-    assert reached_by_all(rounds, Target("gap", 0.1), ["a", "b"]) is None
-    assert reached_by_all(rounds, Target("gap", 0.1), ["a"]) == 1.1
+    assert reached_by_all(rounds, "gap", ["a", "b"]) is None
+    assert reached_by_all(rounds, "gap", ["a"]) == 1.1
 
 
 def test_a_target_that_every_start_meets_is_not_proposed() -> None:
     starts = pd.DataFrame({"variant": ["a", "b"], "seed": 1, "round": 0, "gap": 4.0})
     worse = starts.assign(round=1, gap=[5.0, 3.0])
     rounds = pd.concat([starts, worse], ignore_index=True)
-    assert reached_by_all(rounds, Target("gap", 0.1), ["a", "b"]) is None
-    assert reached_by_all(rounds, Target("gap", 0.1), ["b"]) == 3.1
+    assert reached_by_all(rounds, "gap", ["a", "b"]) is None
+    assert reached_by_all(rounds, "gap", ["b"]) == 3.1
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_it_does_not_count_as_the_cheapest_whole_run(study: tuple[Path, Result])
     result = fedsim.open(out)
     rounds = result.summary.set_index("variant")["rounds"]
     assert 0 < rounds["base"] < rounds["lasting"] == 10
-    costs = fedsim.results.analysis.Target.usual(result.summary).costs(result).set_index("variant")
+    costs = fedsim.results.analysis.Target.usual(result).costs(result).set_index("variant")
     assert costs["reached"].to_dict() == {"base": False, "lasting": True}
     compared = invoke("compare", out)
     assert compared.exit_code == 0

@@ -350,7 +350,7 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
     own = (path.resolve() for path in runs_of(place))
     before = Result(place, tuple(path for path in own if (path.parent.name, path.name) in names))
     after = Result(place, tuple(now))
-    target = Target.usual(before.summary)
+    target = Target.usual(before)
     labels = labels_of(after.summary)
     priced, original = (spent_on(runs, target).to_dict("records") for runs in (after, before))
     pairs = list(zip(priced, original, strict=True))

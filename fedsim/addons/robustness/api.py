@@ -120,7 +120,7 @@ def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Targ
     """
     gathered = gather([Path(folder)])
     if target is None:
-        return gathered, Target.usual(gathered.summary)
+        return gathered, Target.usual(gathered)
     return gathered, Target.read(target)
 
 

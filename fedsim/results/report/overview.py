@@ -128,7 +128,7 @@ def tables(study: ReportedStudy) -> Iterator[PageTable]:
     """Yield, for each target, the table of costs and that of pairs."""
     for case in study.comparison.cases:
         yield _costs(study, case)
-        if len(study.labels) > 1:
+        if len(case.pairs):
             yield _pairs(study, case)
 
 

@@ -71,7 +71,7 @@ def replayed(folder: Path, overrides: Sequence[str], out: Path) -> dict[tuple[st
     """Return the costs of each run to its target, re-priced by the simulator."""
     result = fedsim.reprice(folder, overrides, out)
     gathered = gather([result.folder])
-    rows: list[dict[Any, Any]] = Target.usual(gathered.summary).costs(gathered).to_dict("records")
+    rows: list[dict[Any, Any]] = Target.usual(gathered).costs(gathered).to_dict("records")
     return {(row["variant"], row["seed"]): row for row in rows}
 
 

@@ -76,10 +76,13 @@ def test_seeds_that_do_not_decide_are_said_not_to() -> None:
     assert "a and b are statistically indistinguishable in energy" in said(joules)
 
 
-def test_a_whole_run_has_no_target() -> None:
+def test_whole_runs_of_unlike_length_rank_nothing() -> None:
     table, labels = costs({"a": [3.0], "b": [4.0]}), {"a": "a", "b": "b"}
     longer = table.assign(round=[5, 6])
-    assert answer(longer, Target(), labels).startswith("over the whole run, a takes 25 %")
+    assert answer(longer, Target(), labels).startswith(
+        "the runs have no target, and end after different numbers of rounds, so costs do not rank"
+    )
+    assert not Target().ranks(longer)
     assert said({"a": [np.nan]}, Target()) == ""
 
 

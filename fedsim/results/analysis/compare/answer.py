@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
-from fedsim.results.analysis.compare.cost_tables import Target
+from fedsim.results.analysis.compare.cost_tables import Target, alike_in_length
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import Verdict, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
@@ -92,14 +92,9 @@ def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
     arrived = own[own["reached"]]
     if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
         return []
-    if not target.measure and _equally_long(own):
+    if not target.measure:
         return []
     return [name for name in LEADING if arrived[name].max() > 0]
-
-
-def _equally_long(own: pd.DataFrame) -> bool:
-    """Return whether all runs have ended after the same number of rounds."""
-    return bool(own["reached"].all() and own["round"].eq(own["round"].iloc[0]).all())
 
 
 def answers(
@@ -128,11 +123,7 @@ def answers(
         said = _alone(arrived, names[there[0]], target)
         yield f"only {said}" if len(labels) > 1 and target.measure else said
     elif not (shown := _ranked_costs(own, target)):
-        count = _rounds(float(own["round"].iloc[0]))
-        yield (
-            f"every run has {count} and no target, so costs do not rank the variants:"
-            f" state what is to be reached, such as fedsim compare DIR --target {_example(rounds)}"
-        )
+        yield _without_rank(own, rounds)
     else:
         decided = decisions or Decisions.of(own, shown)
         absent = ""
@@ -158,6 +149,19 @@ def _verdicts(
             other = against
         sampled = find_worlds(worlds, one, other, cost)
         yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
+
+
+def _without_rank(own: pd.DataFrame, rounds: pd.DataFrame | None) -> str:
+    """Return why whole runs do not rank variants, and what would."""
+    arrived = own.loc[own["reached"], "round"]
+    if alike_in_length(arrived):
+        runs = f"every run has {_rounds(float(arrived.iloc[0]))} and no target"
+    else:
+        runs = "the runs have no target, and end after different numbers of rounds"
+    return (
+        f"{runs}, so costs do not rank the variants: state what is to be reached, such as"
+        f" fedsim compare DIR --target {_example(rounds)}"
+    )
 
 
 def _example(rounds: pd.DataFrame | None) -> str:

@@ -258,7 +258,7 @@ class Comparison:
             raise DataError("confidence", text)
         runs = gather(places)
         other = _variant(runs.labels, against)
-        wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
+        wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
         return cls(runs, other, confidence, tuple(cases), practical, against is not None)
@@ -354,7 +354,7 @@ class Comparison:
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
             tables.append(summary_table(case.table, labels, title, case.target.arrived))
-            if len(self.runs.labels) > 1:
+            if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
                 title = self._title(f"{case.target.words}: {differs}", ratios)
@@ -475,6 +475,9 @@ def _case(
         states = decisions.states(cost)
         table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
     pairs = pair(costs, against, confidence, decisions, worlds)
+    if not target.ranks(costs):
+        table = table.assign(pareto=False, **{f"{cost}_state": "" for cost in decisions.by_cost})
+        pairs = pairs.iloc[:0]
     return Case(target, costs, table, pairs, decisions, worlds)
 
 

@@ -1,6 +1,7 @@
 """Tables of costs over seeds: means with their intervals, and ratios of two variants by seed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,11 +12,18 @@ from scipy.special import stdtrit
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.core.table_columns import COSTS, SPENT, UNITS, higher_is_better
+from fedsim.core.table_columns import (
+    COSTS,
+    HIGHER_IS_BETTER,
+    SPENT,
+    UNITS,
+    higher_is_better,
+)
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
 from fedsim.results.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
+from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.record.summary import end_of, is_empty
 
@@ -193,10 +201,12 @@ class Target(NamedTuple):
     Attributes:
         measure: the column; empty for the end of the run.
         value: in the column's unit.
+        common: whether no run was to stop at it, and it is the best that all of them reached.
     """
 
     measure: str = ""
     value: float = np.nan
+    common: bool = False
 
     @classmethod
     def read(cls, text: str) -> "Target":
@@ -219,15 +229,21 @@ class Target(NamedTuple):
         return target
 
     @classmethod
-    def usual(cls, summary: pd.DataFrame) -> "Target":
+    def usual(cls, runs: Tables) -> "Target":
         """Return what runs were to stop at: a gap, else an objective, else a measure.
 
         Of several bounds it is the one that is reached first. If one of the runs was to stop at
-        no such thing, it is the end of the run.
+        no such thing, it is the end of the runs where these have the same number of rounds. Else
+        costs of whole runs would compare unlike things, such as a run whose batteries were soon
+        empty with one that went on: it is the best figure that all of them reached, if any.
 
         Args:
-            summary: as `Result.summary` gives it.
+            runs: their tables.
         """
+        return cls._stopped_at(runs.summary) or cls._in_common(runs) or cls()
+
+    @classmethod
+    def _stopped_at(cls, summary: pd.DataFrame) -> "Target | None":
         named = {str(name) for name in summary if str(name).startswith(_TARGETS)}
         asked = {"target": "gap", **{name: name.removeprefix(_TARGETS) for name in sorted(named)}}
         first = sorted(asked, key=lambda name: (asked[name] != "gap", asked[name] != "objective"))
@@ -236,7 +252,24 @@ class Target(NamedTuple):
             if len(bounds) and np.isfinite(bounds).all():
                 loosest = bounds.min() if higher_is_better(asked[name]) else bounds.max()
                 return cls(asked[name], float(loosest))
-        return cls()
+        return None
+
+    @classmethod
+    def _in_common(cls, runs: Tables) -> "Target | None":
+        """Return the best figure that all complete runs reached, if they end at unlike points.
+
+        It is the gap, else an accuracy, else the objective.
+        """
+        done = runs.summary[_complete(runs.summary)]
+        if done["variant"].nunique() < 2 or alike_in_length(done["rounds"]):
+            return None
+        rounds = runs.rounds.merge(done[["variant", "seed"]])
+        accuracies = [str(name) for name in rounds if name in HIGHER_IS_BETTER]
+        for measure in ("gap", *accuracies, "objective"):
+            value = reached_by_all(rounds, measure, list(done["variant"].unique()))
+            if value is not None:
+                return cls(measure, value, common=True)
+        return None
 
     def __str__(self) -> str:
         return f"{self.measure}={self.value:.12g}" if self.measure else _WHOLE
@@ -244,7 +277,9 @@ class Target(NamedTuple):
     @property
     def words(self) -> str:
         """What the costs are the costs of."""
-        return f"cost to {self.goal}" if self.measure else "cost of the whole run"
+        if not self.measure:
+            return "cost of the whole run"
+        return f"cost to {self.goal}{', which all runs reached' if self.common else ''}"
 
     @property
     def arrived(self) -> str:
@@ -271,12 +306,14 @@ class Target(NamedTuple):
         """
         summary = runs.summary
         if not self.measure:
-            complete = summary["status"].map(lambda status: end_of(status).complete)
-            complete &= ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
-            done = summary.loc[complete, ["variant", "seed"]]
+            done = summary.loc[_complete(summary), ["variant", "seed"]]
             return final_cost(runs.rounds.merge(done), runs=summary)
         self._check(runs.rounds)
         return cost_to_target(runs.rounds, self.value, self.measure, runs=summary)
+
+    def ranks(self, costs: pd.DataFrame) -> bool:
+        """Return whether costs compare like with like: up to one goal, or over as many rounds."""
+        return bool(self.measure) or alike_in_length(costs.loc[costs["reached"], "round"])
 
     def shown(self, table: pd.DataFrame, runs: Tables) -> pd.DataFrame:
         """Return a table of mean costs with those of whole runs that no stop rule has ended.
@@ -308,6 +345,45 @@ class Target(NamedTuple):
             raise DataError(
                 "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
             )
+
+
+def reached_by_all(rounds: pd.DataFrame, measure: str, variants: Sequence[str]) -> float | None:
+    """Return the strictest two-digit value of a measure that all runs have reached.
+
+    None if a run never evaluated the measure, or if every initial model meets the value already.
+    """
+    higher = higher_is_better(measure)
+    selected = rounds[rounds["variant"].isin(list(variants))]
+    runs = [selected["variant"], selected["seed"]]
+    by_run = feasible_figure(selected, measure).groupby(runs, observed=True)
+    best = (by_run.max() if higher else by_run.min()).to_numpy(np.float64)
+    if not len(best) or not np.isfinite(best).all():
+        return None
+    worst = float(best.min() if higher else best.max())
+    if worst == 0:
+        return None
+    exact = Decimal(worst)  # binary floats would lose a digit: 1.9 / 0.1 is not 19
+    unit = Decimal(1).scaleb(exact.adjusted() - 1)
+    bound = exact.quantize(unit, ROUND_FLOOR if higher else ROUND_CEILING)
+    # A gap has to be below its target, so a worst gap with two exact digits needs the next value.
+    if not higher and float(bound) <= worst:
+        bound += unit
+    starts = selected.loc[selected["round"] == 0, measure]
+    free = starts >= float(bound) if higher else starts <= float(bound)
+    if len(starts) and free.all():
+        return None  # a target that costs nothing
+    return float(bound)
+
+
+def _complete(summary: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which runs a stop rule has ended, after a round at least."""
+    complete = summary["status"].map(lambda status: end_of(status).complete)
+    return complete & ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
+
+
+def alike_in_length(rounds: "pd.Series[Any]") -> bool:
+    """Return whether all runs have the same number of rounds."""
+    return len(rounds.unique()) <= 1
 
 
 _TOTALS = {"rounds": "round", **{name: name for name in (*SPENT, "bits", GRAMS) if name != "round"}}

@@ -248,7 +248,7 @@ def _point(
 
 
 def _costs(runs: Recorded, target: str | None) -> pd.DataFrame:
-    wanted = Target.usual(runs.summary) if target is None else Target.read(target)
+    wanted = Target.usual(runs) if target is None else Target.read(target)
     return wanted.costs(runs)
 
 

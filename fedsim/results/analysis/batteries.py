@@ -299,7 +299,12 @@ def _markup(cell: Cell) -> str:
 MOST_ROWS = 15
 """Rows of a table in a terminal."""
 
+NONE = "-"
+
 NOT_WITHIN = "not within the run"
+
+_LONGER = 1.001
+"""Batteries last beyond the end of a run if their time is longer than the run by this factor."""
 
 _SMALL = 1e-3
 """Parts below this share of the charge that was taken are shown as 0."""
@@ -362,9 +367,15 @@ class BatterySummary:
         self, title: str, heads: Sequence[str], rows: list[list[Cell]], notes: Sequence[str]
     ) -> BatteryTable:
         """Return a table; the column of clients only if there are several kinds."""
-        if all(row[1].text == ALL for row in rows):
-            heads, rows = [heads[0], *heads[2:]], [[row[0], *row[2:]] for row in rows]
-        return BatteryTable(title, heads, rows, notes)
+        empty = {1: ALL, len(heads) - 1: NONE}
+        kept = [
+            place
+            for place in range(len(heads))
+            if any(row[place].text != empty.get(place) for row in rows)
+        ]
+        return BatteryTable(
+            title, [heads[place] for place in kept], [[row[n] for n in kept] for row in rows], notes
+        )
 
     def _groups(self, most: int | None) -> Iterator[tuple[list[Cell], pd.DataFrame]]:
         """Yield the names and the figures of each row: a variant, and a group of its clients."""
@@ -410,11 +421,12 @@ class BatterySummary:
         if figures["low"].any():
             yield "too low: above the cut-off, but below the threshold of participation"
         yield "a battery lasts until it is empty, or too low for its client to take part"
-        if (figures["lasts_half_s"] > figures["run_s"]).any():
+        if (figures["lasts_half_s"] > _LONGER * figures["run_s"]).any():
             yield (
                 "about: extrapolated at the mean power of the run, as if rounds went on without a"
                 " pause"
             )
+            yield "such runs: as many runs like this one half of the batteries last for"
         ends = figures[figures["kind"] == ALL].groupby("seed")["run_s"]
         if (ends.max() > ends.min() * (1 + 1e-3)).any():
             yield (
@@ -451,7 +463,7 @@ def _lasts(own: pd.DataFrame, name: str) -> Cell:
     """Return how long batteries last; extrapolated beyond the end of the run."""
     cell = _over_seeds(own[name], _life)
     middle = float(np.median(own[name]))
-    ahead = isfinite(middle) and middle > float(np.median(own["run_s"]))
+    ahead = isfinite(middle) and middle > _LONGER * float(np.median(own["run_s"]))
     return cell._replace(text=f"about {cell.text}") if ahead else cell
 
 
@@ -459,7 +471,7 @@ def _repeats(own: pd.DataFrame) -> Cell:
     """Return how many runs like these half of the batteries last for, if more than one."""
     ratios = own["lasts_half_s"] / own["run_s"]
     middle = float(np.median(ratios))
-    return _over_seeds(ratios, _count) if 1 < middle < np.inf else Cell("-")
+    return _over_seeds(ratios, _count) if _LONGER < middle < np.inf else Cell(NONE)
 
 
 def _life(seconds: float) -> str:

@@ -116,13 +116,22 @@ def battery_tables(study: ReportedStudy) -> list[PageTable]:
     return [_page_table(table) for table in (known.lasting(), known.taken())]
 
 
+def _with_whole(amounts: "pd.Series[float]") -> list[tuple[float, float]]:
+    """Return each of some amounts of energy with the largest of them."""
+    return [(float(amount), float(amounts.max())) for amount in amounts]
+
+
 def _page_table(table: BatteryTable) -> PageTable:
-    caption = sentence(table.title, ())
-    caption += f" ({'; '.join(table.notes)})" if table.notes else ""
     rows = [
         [TableCell(cell.text, cell.value, under=cell.under) for cell in row] for row in table.rows
     ]
-    return PageTable(caption, table.heads, rows)
+    return PageTable(sentence(table.title, ()), table.heads, rows)
+
+
+def battery_notes(study: ReportedStudy) -> str:
+    """Return what the words of the tables of batteries mean; empty for a fleet on mains."""
+    known = study.comparison.batteries
+    return " ".join(f"{sentence(note, ())}." for note in known.lasting().notes) if known else ""
 
 
 def battery_table(study: ReportedStudy) -> PageTable | None:
@@ -137,13 +146,15 @@ def battery_table(study: ReportedStudy) -> PageTable | None:
     rows = [
         [
             *words(study.labels[str(variant)], kind),
-            *(number(float(means.loc[(variant, kind), name]), "J") for name in columns),
+            *(_part(*each) for each in _with_whole(means.loc[(variant, kind), columns])),
             digits(float(deaths[variant, kind]) / study.seeds[str(variant)]),
         ]
         for variant, kind in means.index
     ]
     heads = ("variant", "kind", "at the start", "charged", "drained", "at the end", "depletions")
-    return PageTable("Batteries: means over clients and seeds; depletions a run", heads, rows)
+    return PageTable(
+        "Energy of batteries, means over clients and seeds; depletions per run", heads, rows
+    )
 
 
 def batteries(study: ReportedStudy, run: ReportedRun, name: str) -> PageFigure | None:

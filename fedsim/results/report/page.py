@@ -338,6 +338,7 @@ def content_of(own: ReportedStudy) -> Content:
         "rounds": options((name, name) for name in timeline.ROUNDS),
         "checks": CHECKS,
         "tables": _tables(own, clients),
+        "battery_notes": energy.battery_notes(own),
         "plots": {name: _merge(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
         "notes": overview.notes(own),

@@ -18,13 +18,13 @@ from fedsim.sim import laws
 
 # Fast-math would reassociate sums. NumPy's error model divides by zero without an exception, which
 # the kernels could not pass to Python.
-_OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
-_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
+PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def part(function: Function) -> Function:
     """Return a function that is compiled where a kernel calls it."""
-    return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
+    return cast("Function", numba.njit(**OPTIONS, **PART)(function))
 
 
 def inline(function: Function) -> Function:
@@ -32,7 +32,7 @@ def inline(function: Function) -> Function:
 
     A call of a small function takes longer than its body.
     """
-    return cast("Function", numba.njit(forceinline=True, **_OPTIONS, **_PART)(function))
+    return cast("Function", numba.njit(forceinline=True, **OPTIONS, **PART)(function))
 
 
 def piece(function: Function) -> Function:
@@ -40,7 +40,7 @@ def piece(function: Function) -> Function:
 
     A function that calls most others would cost as much to compile as the kernel.
     """
-    return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
+    return cast("Function", numba.njit(inline="always", **OPTIONS, **PART)(function))
 
 
 def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
@@ -52,7 +52,7 @@ def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
     folder = kernel_folder([*sources, Path(__file__), Path(laws.__file__)])
 
     def kernel(function: Function) -> Function:
-        return cached_kernel(function, folder, **_OPTIONS)
+        return cached_kernel(function, folder, **OPTIONS)
 
     return kernel
 
@@ -60,7 +60,7 @@ def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
 def register_laws() -> None:
     """Let kernels call all laws that are marked so far."""
     for function, inlined in laws.LAWS.items():
-        register_jitable(forceinline=inlined, **_OPTIONS, **_PART)(function)
+        register_jitable(forceinline=inlined, **OPTIONS, **PART)(function)
     laws.LAWS.clear()
 
 
@@ -77,7 +77,7 @@ def _hide(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
     return builder.bitcast(hidden, ir.DoubleType())
 
 
-@overload(laws.power, jit_options=_OPTIONS, strict=False)  # type: ignore[untyped-decorator]
+@overload(laws.power, jit_options=OPTIONS, strict=False)  # type: ignore[untyped-decorator]
 def _power(base: Any, exponent: Any) -> Any:  # noqa: ARG001 - types, of which there is one choice
     # A compiler that knows an exponent replaces the power by products, which round otherwise.
     return lambda base, exponent: base ** _opaque(exponent)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.laws import law, step
 from fedsim.sim.network.processor_sharing import FairLink
 
 TOGETHER = 1e-9
@@ -21,11 +22,8 @@ FILLED = 0.85
 
 
 @dataclass(slots=True, eq=False)
-class LinkQueue:
-    """One direction of a link, with its first-in, first-out queue.
-
-    Streams share the link fairly. A segment that arrives meanwhile waits behind the streams'
-    packets in the queue, and its bits reduce the streams' rate.
+class QueueState:
+    """The state of one direction of a link, with its first-in, first-out queue.
 
     Attributes:
         rate: the rate, bit/s; unused if the link follows a signal.
@@ -61,12 +59,161 @@ class LinkQueue:
     windows: float = 0.0
     pipe: float = 0.0
 
-    def claim(self, segments: int, flows: int = 0) -> None:
-        """Change the claims of messages by some segments."""
-        self.flows += flows
-        self.claimed += segments
-        # One more than the queue holds, as the packet in transmission does not wait.
-        self.crowded = self.claimed > self.limit + 1
+    def cross(self, bits: float) -> None:
+        """Let bits of packets take their share from the streams."""
+        if self.streams is not None:
+            self.streams.add(bits, inf, _ignore, None)
+
+    def when(self, start: float, bits: float) -> float:
+        """Return when bits are through whose transmission starts at a time, s."""
+        return start + bits / self.rate if self.signal is None else self.signal.when(start, bits)
+
+
+@law
+def claim(q: QueueState, segments: int, flows: int = 0) -> None:
+    """Change the claims of messages by some segments."""
+    q.flows += flows
+    q.claimed += segments
+    # One more than the queue holds, as the packet in transmission does not wait.
+    q.crowded = q.claimed > q.limit + 1
+
+
+@law
+def standing(q: QueueState) -> float:
+    """Return the packets that streams keep in the queue."""
+    if not q.windows:
+        return 0.0
+    # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
+    return min(max(q.windows - q.pipe, 0.0), FILLED * q.limit)
+
+
+@step
+def room(q: QueueState, now: float, lead: float = 0.0) -> float:
+    """Return how many packets may arrive at `now`.
+
+    Args:
+        q: the queue.
+        now: the time, s.
+        lead: the travel time from the queue before, s. If a departure and an arrival coincide, the
+            one that started earlier comes first, as in ns-3: the departing packet started one slot
+            ago.
+    """
+    while q.waiting:
+        start, slot, count = q.waits[0]
+        gone_by = now - TOGETHER if lead > slot else now + TOGETHER
+        # The last segment of this train still waits; some before it may have left.
+        if start + slot * (count - 1) > gone_by:
+            # Part of the first train has left. At least one segment remains: the condition above
+            # says that the last one has not left.
+            gone = min(int((gone_by - start) / slot), count - 2) + 1 if start <= gone_by else 0
+            if gone:
+                q.waits[0] = (start + gone * slot, slot, count - gone)
+                q.waiting -= gone
+            break
+        q.waiting -= count
+        q.waits.popleft()
+    free_by = now - TOGETHER if lead > q.slot else now + TOGETHER
+    # The packet in transmission has left the queue: an idle link takes one more.
+    left = q.limit - q.waiting + (1.0 if q.free <= free_by else 0.0)
+    return left - standing(q) if q.windows and not q.managed else left
+
+
+@law
+def carry(
+    q: QueueState, first: float, last: float, count: int, bits: float
+) -> tuple[float, float]:
+    """Transmit packets that find room; return when the first and the last one are through, s.
+
+    Args:
+        q: the queue.
+        first: the arrival of the first packet, s.
+        last: the arrival of the last packet, s.
+        count: the number of packets.
+        bits: the bits of each packet.
+    """
+    start = max(first, q.free)
+    if q.signal is None:
+        slot = bits / q.rate
+        free = start + count * slot
+        # The last packet is through one slot after its arrival, but not before the packets in front
+        # of it.
+        end = max(last + slot, free)
+        begun = start + slot
+    else:
+        free = q.when(start, count * bits)
+        slot = (free - start) / count
+        begun = q.when(start, bits)
+        end = max(free, q.when(last, bits))
+    q.slot, q.free = slot, free
+    if start > first or count > 1:
+        q.waits.append((start, slot, count))
+        q.waiting += count
+    if q.windows:
+        lag = standing(q) * slot
+        # The packets take their share from the streams on this link.
+        q.cross(count * bits)
+        return begun + lag, end + lag
+    return begun, end
+
+
+@step
+def carry_one(q: QueueState, first: float, bits: float, lead: float = 0.0) -> float:
+    """Transmit a packet; return when it is through, s, or -1 if it is dropped.
+
+    Args:
+        q: the queue.
+        first: the arrival of the packet, s.
+        bits: the bits of the packet.
+        lead: see `room`.
+    """
+    free = q.free
+    if q.signal is not None or q.windows:
+        return carry(q, first, first, 1, bits)[0] if room(q, first, lead) >= 1 else -1.0
+    slot, before = bits / q.rate, q.slot
+    if free <= (first - TOGETHER if lead > before else first + TOGETHER):  # nothing waits
+        if q.waiting:
+            q.waits.clear()
+            q.waiting = 0
+        q.free = free = first + slot
+        q.slot = slot
+        return free
+    # The list of waiting packets is brought up to date only if the queue may be full.
+    if q.waiting >= q.limit and room(q, first, lead) < 1:
+        return -1.0
+    q.waits.append((free, before, 1))
+    q.waiting += 1
+    q.free = free = max(free, first) + slot
+    q.slot = slot
+    return free
+
+
+@law
+def leave(q: QueueState, window: float) -> None:
+    """Remove the window of a stream."""
+    q.windows -= window
+    # Sums of windows do not cancel exactly.
+    if q.windows < 1e-6:
+        q.windows = 0.0
+
+
+@law
+def make_empty(q: QueueState) -> None:
+    """Empty the queue for another episode."""
+    q.free, q.slot, q.waiting = NEVER, 0.0, 0
+    q.flows = q.claimed = 0
+    q.crowded = False
+    q.waits.clear()
+    q.windows = q.pipe = 0.0
+
+
+class LinkQueue(QueueState):
+    """One direction of a link, with its first-in, first-out queue.
+
+    Streams share the link fairly. A segment that arrives meanwhile waits behind the streams'
+    packets in the queue, and its bits reduce the streams' rate.
+    """
+
+    __slots__ = ()
 
     def lasts(self, bits: float) -> float:
         """Return the transmission time of bits, s; approximate if the rate varies."""
@@ -74,111 +221,19 @@ class LinkQueue:
             return bits / self.rate
         return bits / (self.signal.average or self.signal.peak)
 
-    def room(self, now: float, lead: float = 0.0) -> float:
-        """Return how many packets may arrive at `now`.
-
-        Args:
-            now: the time, s.
-            lead: the travel time from the queue before, s. If a departure and an arrival coincide,
-                the one that started earlier comes first, as in ns-3: the departing packet started
-                one slot ago.
-        """
-        waits = self.waits
-        while waits:
-            start, slot, count = waits[0]
-            gone_by = now - TOGETHER if lead > slot else now + TOGETHER
-            # The last segment of this train still waits; some before it may have left.
-            if start + slot * (count - 1) > gone_by:
-                # Part of the first train has left. At least one segment remains: the condition
-                # above says that the last one has not left.
-                gone = min(int((gone_by - start) / slot), count - 2) + 1 if start <= gone_by else 0
-                if gone:
-                    waits[0] = start + gone * slot, slot, count - gone
-                    self.waiting -= gone
-                break
-            self.waiting -= count
-            waits.popleft()
-        free_by = now - TOGETHER if lead > self.slot else now + TOGETHER
-        room = self.limit - self.waiting + (self.free <= free_by)
-        return room - self.standing if self.windows and not self.managed else room
-
-    def carry(self, first: float, last: float, count: int, bits: float) -> tuple[float, float]:
-        """Transmit packets that find room; return when the first and the last one are through, s.
-
-        Args:
-            first: the arrival of the first packet, s.
-            last: the arrival of the last packet, s.
-            count: the number of packets.
-            bits: the bits of each packet.
-        """
-        start = max(first, self.free)
-        if self.signal is None:
-            self.slot = slot = bits / self.rate
-            self.free = free = start + count * slot
-            # The last packet is through one slot after its arrival, but not before the packets in
-            # front of it.
-            end = last + slot
-            end = max(end, free)
-            begun = start + slot
-        else:
-            self.free = free = self.signal.when(start, count * bits)
-            self.slot = slot = (free - start) / count
-            begun = self.signal.when(start, bits)
-            end = max(free, self.signal.when(last, bits))
-        if start > first or count > 1:
-            self.waits.append((start, slot, count))
-            self.waiting += count
-        if self.windows and self.streams is not None:
-            lag = self.standing * slot
-            self.streams.add(count * bits, inf, _ignore, None)
-            return begun + lag, end + lag
-        return begun, end
-
-    def carry_one(self, first: float, bits: float, lead: float = 0.0) -> float:
-        """Transmit a packet; return when it is through, s, or -1 if it is dropped.
-
-        Args:
-            first: the arrival of the packet, s.
-            bits: the bits of the packet.
-            lead: see `room`.
-        """
-        free = self.free
-        if self.signal is not None or self.windows:
-            return self.carry(first, first, 1, bits)[0] if self.room(first, lead) >= 1 else -1.0
-        slot, before = bits / self.rate, self.slot
-        if free <= (first - TOGETHER if lead > before else first + TOGETHER):  # nothing waits
-            if self.waiting:
-                self.waits.clear()
-                self.waiting = 0
-            self.free = free = first + slot
-            self.slot = slot
-            return free
-        # The list of waiting packets is brought up to date only if the queue may be full.
-        if self.waiting >= self.limit and self.room(first, lead) < 1:
-            return -1.0
-        self.waits.append((free, before, 1))
-        self.waiting += 1
-        self.free = free = max(free, first) + slot
-        self.slot = slot
-        return free
+    claim = claim
+    room = room
+    carry = carry
+    carry_one = carry_one
+    leave = leave
+    standing = property(standing)
 
     def clear(self) -> None:
         """Empty the queue for another episode."""
-        self.free, self.slot, self.waiting = NEVER, 0.0, 0
-        self.flows = self.claimed = 0
-        self.crowded = False
-        self.waits.clear()
-        self.streams, self.windows, self.pipe = None, 0.0, 0.0
+        make_empty(self)
+        self.streams = None
 
     # Streams.
-
-    @property
-    def standing(self) -> float:
-        """The packets that streams keep in the queue."""
-        if not self.windows:
-            return 0.0
-        # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
-        return min(max(self.windows - self.pipe, 0.0), FILLED * self.limit)
 
     def join(self, calendar: Calendar, window: float, pipe: float) -> FairLink:
         """Add the window of a stream; return the sharing of the link by streams.
@@ -191,17 +246,10 @@ class LinkQueue:
         if self.streams is None:
             self.streams = FairLink(calendar, self.rate)
         if not self.windows and self.free > calendar.now:  # packets before the stream
-            self.streams.add((self.free - calendar.now) * self.rate, inf, _ignore, None)
+            self.cross((self.free - calendar.now) * self.rate)
         self.windows += window
         self.pipe = pipe
         return self.streams
-
-    def leave(self, window: float) -> None:
-        """Remove the window of a stream."""
-        self.windows -= window
-        # Sums of windows do not cancel exactly.
-        if self.windows < 1e-6:
-            self.windows = 0.0
 
 
 def _ignore(_: object) -> None:

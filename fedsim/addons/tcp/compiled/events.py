@@ -8,8 +8,9 @@ rate of events from time to time. Small calendars do without slices.
 """
 
 from fedsim.addons.tcp.compiled import layout as at
-from fedsim.addons.tcp.compiled.compiler import inline, message, part, place_of
+from fedsim.addons.tcp.compiled.compiler import inline, part
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
+from fedsim.addons.tcp.compiled.records import message, place_of, queue
 
 FEW = 256
 """Number of cancelled timers up to which no clean-up pays; see `Calendar`."""
@@ -153,7 +154,7 @@ def _empty_lists(W: Integers) -> None:
 def call(W: Integers, F: Reals, when: float, kind: int, m: Record) -> int:
     """Schedule an event of a message, whose record is kept until then; return the event."""
     m.pending += 1
-    return push(W, F, when, at.NORMAL, kind, place_of(W, m))
+    return push(W, F, when, at.NORMAL, kind, place_of(m))
 
 
 @inline
@@ -354,7 +355,7 @@ def is_dead(W: Integers, node: int) -> bool:
     if kind == at.TIMES_OUT:
         # A timer is alive as long as its message holds its key, so cancelling it costs one store.
         return bool(message(W, W[node + at.ABOUT]).timer != key)
-    return kind == at.FLOW_ENDS and W[W[node + at.NUMBER] + at.END_TIMER] != key
+    return kind == at.FLOW_ENDS and queue(W, W[node + at.NUMBER]).end_timer != key
 
 
 @part
@@ -400,4 +401,4 @@ def free_if_over(W: Integers, m: Record) -> None:
         m.released = 1
         slots = at.SLOTS + m.capacity
         m.next_free = W[slots]
-        W[slots] = place_of(W, m)
+        W[slots] = place_of(m)

@@ -5,61 +5,62 @@ from math import inf
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import part
 from fedsim.addons.tcp.compiled.events import forget, free_node, push, take_node
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
+from fedsim.addons.tcp.compiled.records import place_of, queue
 
 
 @part
-def open_flows(W: Integers, F: Reals, q: int) -> None:
+def open_flows(W: Integers, F: Reals, q: Record) -> None:
     """Initialise the sharing of a link."""
-    W[q + at.STREAMS] = 1
-    F[q + at.CAPACITY] = F[q + at.RATE]
-    W[q + at.SERIALS] = W[q + at.SETTLING] = W[q + at.END_TIMER] = W[q + at.SHARING] = 0
-    W[q + at.TARGETED] = W[q + at.CAPPED] = 0
-    W[q + at.NEW_FIRST] = W[q + at.NEW_LAST] = W[q + at.FLOW_FIRST] = 0
-    F[q + at.VIRTUAL] = F[q + at.VIRTUAL_AT] = F[q + at.DEMAND] = 0.0
-    F[q + at.SHARE] = inf
+    q.streams = 1
+    q.capacity = q.rate
+    q.serials = q.settling = q.end_timer = q.sharing = 0
+    q.targeted = q.capped = 0
+    q.new_first = q.new_last = q.flow_first = 0
+    q.virtual = q.virtual_at = q.demand = 0.0
+    q.share = inf
 
 
 @part
-def add_flow(W: Integers, F: Reals, q: int, bits: float, cap: float, owner: int) -> int:
+def add_flow(W: Integers, F: Reals, q: Record, bits: float, cap: float, owner: int) -> int:
     """Start a flow of at most `cap` bit/s, owned by a message or by none."""
     node = take_node(W)
     F[node + at.FLOW_BITS], F[node + at.FLOW_CAP], F[node + at.FLOW_MARK] = bits, cap, inf
     W[node + at.FLOW_CAPPED] = W[node + at.FLOW_MOVED] = W[node + at.LINK] = 0
-    W[node + at.FLOW_LINK] = q
+    W[node + at.FLOW_LINK] = place_of(q)
     W[node + at.FLOW_OWNER] = owner
-    W[node + at.FLOW_SERIAL] = W[q + at.SERIALS]
-    W[q + at.SERIALS] += 1
+    W[node + at.FLOW_SERIAL] = q.serials
+    q.serials += 1
     # New flows are admitted together at the end of the instant; see `settle`.
-    if W[q + at.NEW_FIRST]:
-        W[W[q + at.NEW_LAST] + at.LINK] = node
+    if q.new_first:
+        W[q.new_last + at.LINK] = node
     else:
-        W[q + at.NEW_FIRST] = node
-    W[q + at.NEW_LAST] = node
+        q.new_first = node
+    q.new_last = node
     _touch(W, F, q)
     return node
 
 
 @part
-def _touch(W: Integers, F: Reals, q: int) -> None:
+def _touch(W: Integers, F: Reals, q: Record) -> None:
     # One settlement per instant, whatever happens in it.
-    if not W[q + at.SETTLING]:
-        W[q + at.SETTLING] = 1
+    if not q.settling:
+        q.settling = 1
         node = push(W, F, F[at.NOW], at.SETTLE, at.FLOWS_SETTLE, at.NOTHING)
-        W[node + at.NUMBER] = q
+        W[node + at.NUMBER] = place_of(q)
 
 
 @part
 def remove_flow(W: Integers, F: Reals, node: int) -> None:
     """Cancel an unfinished flow."""
-    q = W[node + at.FLOW_LINK]
+    q = queue(W, W[node + at.FLOW_LINK])
     _advance(W, F, q)
     left = _remaining(W, F, q, node)
     if W[node + at.FLOW_MOVED]:
         if W[node + at.FLOW_CAPPED]:
             _leave_capped(W, F, q, node)
         else:
-            W[q + at.SHARING] -= 1
+            q.sharing -= 1
         _unlink(W, q, node)
     else:
         _unlink_new(W, q, node)
@@ -70,57 +71,57 @@ def remove_flow(W: Integers, F: Reals, node: int) -> None:
 
 
 @part
-def _unlink_new(W: Integers, q: int, node: int) -> None:
-    before, other = 0, W[q + at.NEW_FIRST]
+def _unlink_new(W: Integers, q: Record, node: int) -> None:
+    before, other = 0, q.new_first
     while other != node:
         before, other = other, W[other + at.LINK]
     behind = W[node + at.LINK]
     if before:
         W[before + at.LINK] = behind
     else:
-        W[q + at.NEW_FIRST] = behind
+        q.new_first = behind
     if not behind:
-        W[q + at.NEW_LAST] = before
+        q.new_last = before
 
 
 @part
-def _link(W: Integers, q: int, node: int) -> None:
-    first = W[q + at.FLOW_FIRST]
+def _link(W: Integers, q: Record, node: int) -> None:
+    first = q.flow_first
     W[node + at.LINK], W[node + at.FLOW_BEFORE] = first, 0
     if first:
         W[first + at.FLOW_BEFORE] = node
-    W[q + at.FLOW_FIRST] = node
+    q.flow_first = node
 
 
 @part
-def _unlink(W: Integers, q: int, node: int) -> None:
+def _unlink(W: Integers, q: Record, node: int) -> None:
     before, behind = W[node + at.FLOW_BEFORE], W[node + at.LINK]
     if before:
         W[before + at.LINK] = behind
     else:
-        W[q + at.FLOW_FIRST] = behind
+        q.flow_first = behind
     if behind:
         W[behind + at.FLOW_BEFORE] = before
 
 
 @part
-def _remaining(W: Integers, F: Reals, q: int, node: int) -> float:
+def _remaining(W: Integers, F: Reals, q: Record, node: int) -> float:
     now = F[at.NOW]
     if not W[node + at.FLOW_MOVED]:
         return F[node + at.FLOW_BITS]
     # The mark of a capped flow is the time of its end; that of a sharing one a virtual time.
     if W[node + at.FLOW_CAPPED]:
         return F[node + at.FLOW_CAP] * (F[node + at.FLOW_MARK] - now)
-    served = F[q + at.SHARE] * (now - F[q + at.VIRTUAL_AT])
-    return F[node + at.FLOW_MARK] - F[q + at.VIRTUAL] - served
+    served = q.share * (now - q.virtual_at)
+    return F[node + at.FLOW_MARK] - q.virtual - served
 
 
 @part
-def settle(W: Integers, F: Reals, q: int) -> None:
+def settle(W: Integers, F: Reals, q: Record) -> None:
     """Admit new flows, recompute the share, and wait for the next end."""
-    W[q + at.SETTLING] = 0
+    q.settling = 0
     _advance(W, F, q)
-    node = W[q + at.NEW_FIRST]
+    node = q.new_first
     wanted = 0.0
     # Neumaier summation, as in `sum` of Python 3.12 and later.
     lost = 0.0  # rounding error
@@ -135,10 +136,10 @@ def settle(W: Integers, F: Reals, q: int) -> None:
         wanted += lost
     # If all caps fit, new flows run at their caps, without a detour over sharing, which would
     # round.
-    fits = F[q + at.DEMAND] + wanted <= F[q + at.CAPACITY] and not W[q + at.SHARING]
-    node = W[q + at.NEW_FIRST]
+    fits = q.demand + wanted <= q.capacity and not q.sharing
+    node = q.new_first
     # Cleared first: `_link` reuses the field that chains the list.
-    W[q + at.NEW_FIRST] = W[q + at.NEW_LAST] = 0
+    q.new_first = q.new_last = 0
     while node:
         behind = W[node + at.LINK]
         # At the front, so the list is in no particular order. `_find` breaks ties by serial.
@@ -153,23 +154,23 @@ def settle(W: Integers, F: Reals, q: int) -> None:
 
 
 @part
-def _advance(W: Integers, F: Reals, q: int) -> None:
+def _advance(W: Integers, F: Reals, q: Record) -> None:
     """Bring the virtual time up to now."""
     now = F[at.NOW]
-    if W[q + at.SHARING]:
-        F[q + at.VIRTUAL] += F[q + at.SHARE] * (now - F[q + at.VIRTUAL_AT])
+    if q.sharing:
+        q.virtual += q.share * (now - q.virtual_at)
     else:
         # Restarted when nothing shares, which keeps virtual times small and precise.
-        F[q + at.VIRTUAL] = 0.0
-    F[q + at.VIRTUAL_AT] = now
+        q.virtual = 0.0
+    q.virtual_at = now
 
 
 @part
-def _find(W: Integers, F: Reals, q: int, capped: int, word: int, sign: float) -> int:
+def _find(W: Integers, F: Reals, q: Record, capped: int, word: int, sign: float) -> int:
     """Return the flow of a side with the least signed number, ties by serial; 0 if none."""
     # A search of all flows, not a heap: few streams share a link, as only long messages become one.
     first, least = 0, inf
-    node = W[q + at.FLOW_FIRST]
+    node = q.flow_first
     while node:
         if W[node + at.FLOW_CAPPED] == capped:
             number = sign * F[node + word]
@@ -184,12 +185,12 @@ def _find(W: Integers, F: Reals, q: int, capped: int, word: int, sign: float) ->
 
 
 @part
-def _balance(W: Integers, F: Reals, q: int) -> None:
+def _balance(W: Integers, F: Reals, q: Record) -> None:
     """Move flows between the sides until all rates are min(cap, share)."""
     now = F[at.NOW]
     share = _fair_share(W, F, q)
     # Largest cap first: moving a flow changes the share that the next one is compared with.
-    while W[q + at.CAPPED]:
+    while q.capped:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_CAP, -1.0)
         if not F[node + at.FLOW_CAP] > share:
             break
@@ -198,95 +199,95 @@ def _balance(W: Integers, F: Reals, q: int) -> None:
         _to_sharing(W, F, q, node, left)
         share = _fair_share(W, F, q)
     # Smallest cap first, for the same reason.
-    while W[q + at.SHARING]:
+    while q.sharing:
         node = _find(W, F, q, at.ON_SHARE, at.FLOW_CAP, 1.0)
         if not F[node + at.FLOW_CAP] < share:
             break
-        left = F[node + at.FLOW_MARK] - F[q + at.VIRTUAL]
-        W[q + at.SHARING] -= 1
+        left = F[node + at.FLOW_MARK] - q.virtual
+        q.sharing -= 1
         _to_capped(W, F, q, node, left)
         share = _fair_share(W, F, q)
-    F[q + at.SHARE] = share
+    q.share = share
 
 
 @part
-def _fair_share(W: Integers, F: Reals, q: int) -> float:
-    if not W[q + at.SHARING]:
+def _fair_share(W: Integers, F: Reals, q: Record) -> float:
+    if not q.sharing:
         return inf
-    return (F[q + at.CAPACITY] - F[q + at.DEMAND]) / W[q + at.SHARING]
+    return (q.capacity - q.demand) / q.sharing
 
 
 @part
-def _to_sharing(W: Integers, F: Reals, q: int, node: int, left: float) -> None:
-    W[q + at.SHARING] += 1
+def _to_sharing(W: Integers, F: Reals, q: Record, node: int, left: float) -> None:
+    q.sharing += 1
     W[node + at.FLOW_MOVED], W[node + at.FLOW_CAPPED] = 1, 0
-    F[node + at.FLOW_MARK] = F[q + at.VIRTUAL] + left
+    F[node + at.FLOW_MARK] = q.virtual + left
 
 
 @part
-def _to_capped(W: Integers, F: Reals, q: int, node: int, left: float) -> None:
-    W[q + at.CAPPED] += 1
-    F[q + at.DEMAND] += F[node + at.FLOW_CAP]
+def _to_capped(W: Integers, F: Reals, q: Record, node: int, left: float) -> None:
+    q.capped += 1
+    q.demand += F[node + at.FLOW_CAP]
     W[node + at.FLOW_MOVED], W[node + at.FLOW_CAPPED] = 1, 1
     F[node + at.FLOW_MARK] = F[at.NOW] + left / F[node + at.FLOW_CAP]
 
 
 @part
-def _leave_capped(W: Integers, F: Reals, q: int, node: int) -> None:
-    W[q + at.CAPPED] -= 1
-    if W[q + at.CAPPED]:
-        F[q + at.DEMAND] -= F[node + at.FLOW_CAP]
+def _leave_capped(W: Integers, F: Reals, q: Record, node: int) -> None:
+    q.capped -= 1
+    if q.capped:
+        q.demand -= F[node + at.FLOW_CAP]
     else:
         # Set exactly, so that rounding errors do not accumulate.
-        F[q + at.DEMAND] = 0.0
+        q.demand = 0.0
 
 
 @part
-def _wait(W: Integers, F: Reals, q: int) -> None:
+def _wait(W: Integers, F: Reals, q: Record) -> None:
     """Set the timer to the next end of either side."""
-    if W[q + at.END_TIMER]:
-        W[q + at.END_TIMER] = 0
+    if q.end_timer:
+        q.end_timer = 0
         forget(W, F)
-    W[q + at.TARGETED] = 0
+    q.targeted = 0
     end, now = inf, F[at.NOW]
-    if W[q + at.CAPPED]:
+    if q.capped:
         end = F[_find(W, F, q, at.ON_CAP, at.FLOW_MARK, 1.0) + at.FLOW_MARK]
-    if W[q + at.SHARING]:
+    if q.sharing:
         mark = F[_find(W, F, q, at.ON_SHARE, at.FLOW_MARK, 1.0) + at.FLOW_MARK]
-        shared_end = now + (mark - F[q + at.VIRTUAL]) / F[q + at.SHARE]
+        shared_end = now + (mark - q.virtual) / q.share
         # On a tie the sharing flow ends first; its target makes that end exact.
         if shared_end <= end:
             end = shared_end
-            F[q + at.TARGET], W[q + at.TARGETED] = mark, 1
+            q.target, q.targeted = mark, 1
     if end < inf:
         node = push(W, F, max(end, now), at.NORMAL, at.FLOW_ENDS, at.NOTHING)
-        W[node + at.NUMBER], W[q + at.END_TIMER] = q, W[node + at.EVENT_KEY]
+        W[node + at.NUMBER], q.end_timer = place_of(q), W[node + at.EVENT_KEY]
 
 
 @part
-def end_flows(W: Integers, F: Reals, q: int) -> int:
+def end_flows(W: Integers, F: Reals, q: Record) -> int:
     """End all flows that are complete; return those of messages, in order of arrival."""
-    W[q + at.END_TIMER] = 0
+    q.end_timer = 0
     _advance(W, F, q)
-    if W[q + at.TARGETED]:
+    if q.targeted:
         # The timer was set for this mark. Setting it exactly removes the rounding of the way there.
-        F[q + at.VIRTUAL] = F[q + at.TARGET]
+        q.virtual = q.target
     ended = at.NOTHING
     # Several flows may end in one event: equal ones that started together do.
-    while W[q + at.CAPPED]:
+    while q.capped:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_MARK, 1.0)
         if not F[node + at.FLOW_MARK] <= F[at.NOW]:
             break
         _leave_capped(W, F, q, node)
         ended = _drop(W, F, q, node, ended)
-    while W[q + at.SHARING]:
+    while q.sharing:
         node = _find(W, F, q, at.ON_SHARE, at.FLOW_MARK, 1.0)
-        if not F[node + at.FLOW_MARK] <= F[q + at.VIRTUAL]:
+        if not F[node + at.FLOW_MARK] <= q.virtual:
             break
-        W[q + at.SHARING] -= 1
+        q.sharing -= 1
         ended = _drop(W, F, q, node, ended)
     # The rate of the others changes: settled at the end of the instant.
-    if W[q + at.SHARING]:
+    if q.sharing:
         _touch(W, F, q)
     else:
         _wait(W, F, q)
@@ -294,7 +295,7 @@ def end_flows(W: Integers, F: Reals, q: int) -> int:
 
 
 @part
-def _drop(W: Integers, F: Reals, q: int, node: int, ended: int) -> int:
+def _drop(W: Integers, F: Reals, q: Record, node: int, ended: int) -> int:
     """End a flow; insert a message's flow into the list of ended ones, by serial."""
     _unlink(W, q, node)
     # Marks the flow as over; `CompiledWorld` then reads its mark as the bits that are left.

@@ -12,7 +12,6 @@ from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import (
     integers_at,
     kernel,
-    message,
     part,
     piece,
     prefetch,
@@ -31,11 +30,12 @@ from fedsim.addons.tcp.compiled.events import (
     release,
 )
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
+from fedsim.addons.tcp.compiled.records import message, path, queue
 from fedsim.addons.tcp.compiled.queues import claim
 from fedsim.addons.tcp.congestion import measure, open_window, restore_timeout
 from fedsim.addons.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.addons.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
-from fedsim.addons.tcp.queue import NEVER
+from fedsim.addons.tcp.queue import make_empty
 from fedsim.addons.tcp.receiver import EVERY, GROWS, count_arrived
 from fedsim.sim.kernels import register_laws
 
@@ -61,16 +61,16 @@ def _send_syn(W: Integers, F: Reals, m: Record) -> None:
     p, now = m.path, F[at.NOW]
     m.begun = now
     empty = True
-    for k in range(W[p + at.STAGES]):
-        s = p + at.WAY + k * at.STAGE
+    for k in range(len(p.stages)):
+        s = p.stages[k]
         # Packets of other lanes may enter a shared queue later. So only idle queues without other
         # users allow the closed form.
-        empty = empty and not W[s + at.SHARED] and F[W[s + at.AT] + at.FREE] <= now
+        empty = empty and not s.shared and s.queue.free <= now
     if empty:
         # Nothing can delay the handshake: its end is computed at once.
-        longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
+        longer = OPTIONS * (p.back_bit + p.free_bit)
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
-        call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m)
+        call(W, F, now + p.trip + longer, at.SYN_ENDS, m)
         return
     call(W, F, now + m.syn_timeout, at.SYN_AGAIN, m)
     # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
@@ -78,7 +78,7 @@ def _send_syn(W: Integers, F: Reals, m: Record) -> None:
         m.linear -= 1
     else:
         m.syn_timeout *= 2
-    ways.forward_one(W, F, m, at.SYN, F[p + at.HEAD] + OPTIONS, now, now, at.NOTHING)
+    ways.forward_one(W, F, m, at.SYN, p.header + OPTIONS, now, now, at.NOTHING)
 
 
 @piece
@@ -88,7 +88,7 @@ def _end_handshake(W: Integers, F: Reals, m: Record) -> None:
     p, now = m.path, F[at.NOW]
     # The confirmation leaves before the first data, on the same path, and takes its place in the
     # queues.
-    ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
+    ways.forward_one(W, F, m, at.ANSWER, p.header, now, now, at.NOTHING)
     m.syn_over = 1
     measure(m, m.begun, now)
     restore_timeout(m)
@@ -132,7 +132,7 @@ def _make_message(W: Integers, total: int) -> int:
 @part
 def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
     m.cubic, m.linux, m.initial = W[at.CUBIC], W[at.LINUX], W[at.INITIAL]
-    m.payload, m.least_timeout = W[m.path + at.PAYLOAD], F[at.LEAST_TIMEOUT]
+    m.payload, m.least_timeout = m.path.payload, F[at.LEAST_TIMEOUT]
     open_window(m)
     # As if two segments waited: a new connection acknowledges its first segment at once.
     m.unsaid = EVERY
@@ -144,12 +144,14 @@ def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
 
 
 @kernel
-def begin(buffer: int, p: int, total: int, segment_bits: float, short: float, bits: float) -> int:
+def begin(
+    buffer: int, number: int, total: int, segment_bits: float, short: float, bits: float
+) -> int:
     """Start a message now; return its record, or `FULL` with nothing changed.
 
     Args:
         buffer: the address of the buffer.
-        p: the record of the path.
+        number: the record of the path.
         total: the number of segments.
         segment_bits: the bits of a full segment.
         short: the bits of the last segment.
@@ -164,14 +166,14 @@ def begin(buffer: int, p: int, total: int, segment_bits: float, short: float, bi
     if record == FULL:
         return FULL
     m = message(W, record)
-    m.path = p
-    if not W[p + at.USED]:
-        W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
+    m.path = p = path(W, number)
+    if not p.used:
+        p.used, p.next_used, W[at.PATHS] = 1, W[at.PATHS], number
     m.each, m.short, m.bits = segment_bits, short, bits
     _reset_sender(W, F, m)
     # Kept in the record, since `_close` has to return exactly what is claimed.
     m.claim = total
-    claim(W, F, m, m.claim, at.ALONE)
+    claim(m, m.claim, at.ALONE)
     m.syn_timeout = FIRST_TIMEOUT
     m.linear = LINEAR_TIMEOUTS if m.linux else 0
     _send_syn(W, F, m)
@@ -184,7 +186,7 @@ def _close(W: Integers, F: Reals, m: Record, whole: int) -> None:
     m.over = 1
     ways.forget_log(W, m)
     # IN_ORDER is -1 here: one flow fewer in each queue.
-    claim(W, F, m, -m.claim, at.IN_ORDER)
+    claim(m, -m.claim, at.IN_ORDER)
     m.syn_over = 1
     if m.stream:
         streams.leave_stream(W, F, m, whole)
@@ -210,14 +212,16 @@ def stop(buffer: int, record: int) -> int:
 
 
 @part
-def _burst(W: Integers, kind: int, m: Record, q: int) -> int:
+def _burst(W: Integers, kind: int, m: Record, number: int) -> int:
     """Return an upper bound for the segments that an event sends, or the flows it ends."""
     # A single packet triggers at most a few others: an acknowledgement, or a handshake packet.
     if kind == at.FORWARD_ONE:
         return at.SPARE
     # Every flow of the link may end at once, each with the events of its message.
     if kind >= at.FLOWS_SETTLE:
-        return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
+        q = queue(W, number)
+        flows_of_link: int = q.sharing + q.capped + at.SPARE
+        return flows_of_link
     on_way = m.next - m.first
     # The window may double, and an undone timeout may restore an earlier one.
     most = 2 * (int(m.size) + on_way) + int(m.size_before)
@@ -231,7 +235,7 @@ def _burst(W: Integers, kind: int, m: Record, q: int) -> int:
 def _has_room(W: Integers, kind: int, m: Record, node: int) -> bool:
     """Reserve memory for an event; return whether the buffer has enough."""
     most = _burst(W, kind, m, W[node + at.NUMBER])
-    stages = W[m.path + at.STAGES] if W[node + at.ABOUT] else 1
+    stages = len(m.path.stages) if W[node + at.ABOUT] else 1
     # Bounds per segment: two events, and nodes for the queues of the path and for logs.
     return enough(W, 2 * most, (stages + 2) * most)
 
@@ -285,13 +289,13 @@ def _execute_rare(W: Integers, F: Reals, kind: int, m: Record, node: int) -> Non
     elif kind == at.SYN_ENDS:
         _end_handshake(W, F, m)
     elif kind == at.FLOWS_SETTLE:
-        flows.settle(W, F, W[node + at.NUMBER])
+        flows.settle(W, F, queue(W, W[node + at.NUMBER]))
     else:
-        _end_flows(W, F, W[node + at.NUMBER])
+        _end_flows(W, F, queue(W, W[node + at.NUMBER]))
 
 
 @piece
-def _end_flows(W: Integers, F: Reals, q: int) -> None:
+def _end_flows(W: Integers, F: Reals, q: Record) -> None:
     node = flows.end_flows(W, F, q)
     while node:
         behind = W[node + at.LINK]
@@ -366,18 +370,17 @@ def clear(buffer: int) -> None:
     W = integers_at(buffer)
     F = reals_at(buffer)
     F[at.NOW] = 0.0
-    forget_events(W, F)
-    p = W[at.PATHS]
-    while p:
-        for k in range(W[p + at.STAGES]):
-            q = W[p + at.WAY + k * at.STAGE + at.AT]
-            F[q + at.FREE] = NEVER
-            F[q + at.LASTS] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
-            W[q + at.FLOWS] = W[q + at.CLAIMED] = W[q + at.CROWDED] = W[q + at.WAITING] = 0
-            W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.STREAMS] = 0
-        W[p + at.USED] = 0
-        p = W[p + at.NEXT_USED]
+    number = W[at.PATHS]
+    while number:
+        p = path(W, number)
+        for k in range(len(p.stages)):
+            make_empty(p.stages[k].queue)
+            p.stages[k].queue.streams = 0
+        p.used = 0
+        number = p.next_used
     W[at.PATHS] = 0
+    # After the queues have freed their nodes.
+    forget_events(W, F)
     # Lists of free records are rebuilt below, from the list of all messages.
     for size in range(at.HEADER - at.SLOTS):
         W[at.SLOTS + size] = 0
@@ -395,11 +398,12 @@ def quiet(buffer: int) -> float:
     W = integers_at(buffer)
     F = reals_at(buffer)
     latest = F[at.NOW]
-    p = W[at.PATHS]
-    while p:
-        for k in range(W[p + at.STAGES]):
-            latest = max(latest, F[W[p + at.WAY + k * at.STAGE + at.AT] + at.FREE])
-        p = W[p + at.NEXT_USED]
+    number = W[at.PATHS]
+    while number:
+        p = path(W, number)
+        for k in range(len(p.stages)):
+            latest = max(latest, p.stages[k].queue.free)
+        number = p.next_used
     return latest
 
 
@@ -440,9 +444,9 @@ def _ends_after(W: Integers, F: Reals, m: Record) -> float:
     if m.stream or left <= 0:
         return F[at.NOW]
     p = m.path
-    q = W[p + at.WAY + at.STAGE * (W[p + at.STAGES] - 1) + at.AT]
-    lasts = left * m.each / F[q + at.RATE]
-    surely: float = max(F[q + at.FREE], F[at.NOW]) + SURELY * lasts
+    q = p.stages[len(p.stages) - 1].queue
+    lasts = left * m.each / q.rate
+    surely: float = max(q.free, F[at.NOW]) + SURELY * lasts
     return surely
 
 

@@ -2,13 +2,13 @@
 
 One buffer of 64-bit words holds a world: a header, queues of links, paths, messages, events and
 waiting packets. The buffer has two views: `W` as integers, `F` as doubles. A record is referred to
-by the index of its first word, so that `F[q + RATE]` is the rate of the queue `q`; a message is
-seen as a record with named fields. By convention `m` is a message, `p` a path, `s` a stage of a
-path, `q` a queue, and `node` an event or another list node. Fields correspond to attributes of the
-Python classes, which document them.
+by the index of its first word. Kernels see queues, paths and messages as records with named fields:
+see `records`. By convention `m` is a message, `p` a path, `s` a stage of a path, `q` a queue, and
+`node` the index of an event or of another list node. Fields correspond to attributes of the Python
+classes, which document them.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,17 +16,44 @@ LINE, WORD = 8, 8
 """Words per cache line, with which blocks of nodes and messages are aligned; bytes per word."""
 
 
-def _record(fields: str) -> "np.dtype[np.void]":
-    """Return a record of words: integers, and doubles where a name ends with `.f`."""
-    names = [field.removesuffix(".f") for field in fields.split()]
-    kinds = ["f8" if field.endswith(".f") else "i8" for field in fields.split()]
-    return np.dtype(list(zip(names, kinds, strict=True)), align=True)
+class Layout(NamedTuple):
+    """The fields of a record.
+
+    Attributes:
+        fields: the type and the offset in bytes of each.
+        references: fields that refer to another record, by its word, and the kind of that record.
+        parts: attributes that are the same record, seen as another kind.
+        absent: attributes that are None: what kernels do not implement.
+        columns: arrays, with the types of their elements.
+        words: the length of the record.
+    """
+
+    fields: Any
+    references: dict[str, str]
+    parts: dict[str, str]
+    absent: tuple[str, ...]
+    columns: dict[str, str]
+    words: int
 
 
-def word(name: str) -> int:
-    """Return the place of a field in the record of a message."""
-    fields: Any = MESSAGE.fields
-    return int(fields[name][1]) // WORD
+def _record(
+    fields: str,
+    parts: dict[str, str] | None = None,
+    absent: tuple[str, ...] = (),
+    columns: dict[str, str] | None = None,
+) -> Layout:
+    """Return the layout of words: `name`, `name.f` for a double, `name.kind` for a reference."""
+    pairs = [field.partition(".")[::2] for field in fields.split()]
+    kinds = [(name, "f8" if kind == "f" else "i8") for name, kind in pairs]
+    dtype = np.dtype(kinds, align=True)
+    references = {name: kind for name, kind in pairs if kind not in {"", "f"}}
+    words = dtype.itemsize // WORD
+    return Layout(dtype.fields, references, parts or {}, absent, columns or {}, words)
+
+
+def word(kind: str, name: str) -> int:
+    """Return the place of a field in a record."""
+    return int(RECORDS[kind].fields[name][1]) // WORD
 
 
 # Header.
@@ -86,40 +113,23 @@ FLOW_BEFORE, FLOW_BITS, FLOW_CAP, FLOW_CAPPED, FLOW_MARK, FLOW_MOVED, FLOW_LINK,
 )
 FLOW_OWNER = 9
 
-# Queues of links: see `LinkQueue`, and from SERIALS on `FairLink`.
-RATE, LIMIT, FLOWS, CLAIMED, CROWDED, FREE, WAIT_FIRST, WAIT_LAST, WAITING = range(9)
-STREAMS, WINDOWS, PIPE = range(9, 12)
-SERIALS, SETTLING, END_TIMER, VIRTUAL, VIRTUAL_AT, SHARE, SHARING, CAPACITY = range(12, 20)
-TARGETED, TARGET, DEMAND, CAPPED, NEW_FIRST, NEW_LAST, FLOW_FIRST, MANAGED = range(20, 28)
-LASTS, WAIT_BEGIN, WAIT_END = range(28, 31)
-"""WAIT_BEGIN, WAIT_END: the first used item of the first node of waiting packets, and the end of
-the used items of the last node."""
-QUEUE = 31
-
-# Paths, followed by their stages: see `TcpPath` and `TcpStage`. HEAD: bits of an empty segment.
-(
-    STAGES,
-    RADIO,
-    BACK,
-    BACK_BIT,
-    HEAD,
-    SEGMENT,
-    NARROW,
-    TRIP,
-    USED,
-    NEXT_USED,
-    FREE_BIT,
-    PAYLOAD,
-) = range(12)
-WAY = 12
-AT, AFTER, SHARED, LEAD = range(4)
-STAGE = 4
-
-# Messages. Fields that are used together share a cache line, in the order of how often they are
-# used. first: first unacknowledged segment; said: last acknowledged number; each, short, bits: bits
-# of a segment, of the last one, and of the message; claim: segments claimed in queues.
-MESSAGE = _record("""
-path over pending total awaited earlies due.f unsaid
+# Records. `wait_begin` and `wait_end` are the first used item of the first node of waiting packets,
+# and the end of the used items of the last node; from `serials` on: see `FairLink`.
+_QUEUE = """
+rate.f limit.f flows claimed crowded free.f slot.f waiting
+wait_first wait_last wait_begin wait_end windows.f pipe.f managed streams
+serials settling end_timer virtual.f virtual_at.f share.f sharing capacity.f
+targeted target.f demand.f capped new_first new_last flow_first
+"""
+_PATH = """
+hops radio back.f back_bit.f header.f segment.f narrow trip.f
+used next_used free_bit.f payload
+"""
+# Fields that are used together share a cache line, in the order of how often they are used. said:
+# last acknowledged number; each, short, bits: bits of a segment, of the last one, and of the
+# message; claim: segments claimed in queues.
+_MESSAGE = """
+path.path over pending total awaited earlies due.f unsaid
 said echoed.f log_first log_last log_end waits stream each.f
 first next state arrived lost again unsure size.f
 threshold.f size_before.f timed least_timeout.f cubic claim segments_sent linux
@@ -132,15 +142,29 @@ linear partial sent_again_at.f edge highests highest_1 highest_2 highest_3
 repeats delivered hint duplicates recover prr_out prr_delivered recover_fs
 threshold_before.f peak_before stream_at stream_window.f stream_flow streamed found_lost
 newest_trip.f retries doubts only_new payload initial delay.f grows alone
-""")
-WORDS = MESSAGE.itemsize // WORD
-OFTEN = 6
-"""Number of leading cache lines of a message that most of its events access."""
+"""
 """Columns of a message's segments follow its record: marks (a word of flags), the time each was
 last sent, the order of its retransmission, and its place in the list of retransmitted segments.
 Most messages never access the last two."""
 COLUMNS = {"marks": "i8", "sent": "f8", "orders": "i8", "places": "i8"}
 PER_SEGMENT = len(COLUMNS)
+ARRAYS = {"highest": "highest_1"}
+"""Arrays among the fields of a message, and the first field of each."""
+
+RECORDS = {
+    "queue": _record(_QUEUE, parts={"waits": "waits"}, absent=("signal",)),
+    "waits": _record(_QUEUE),
+    "path": _record(_PATH, parts={"stages": "stages", "leads": "leads"}),
+    "stages": _record(_PATH),
+    "leads": _record(_PATH),
+    "stage": _record("queue.queue delay.f shared lead.f"),
+    "message": _record(_MESSAGE, columns={**COLUMNS, "highest": "i8"}),
+}
+"""All kinds of records: see `LinkQueue`, `TcpPath` (its stages follow it), and `TcpStage`."""
+QUEUE, WAY, STAGE, WORDS = [RECORDS[kind].words for kind in ("queue", "path", "stage", "message")]
+"""The lengths of a queue, of a path without its stages, of a stage, and of a message."""
+OFTEN = 6
+"""Number of leading cache lines of a message that most of its events access."""
 
 # States of congestion, in this order: `<= DISORDER` means that nothing is being repaired.
 OPEN, DISORDER, RECOVERY, LOSS = range(4)

@@ -18,10 +18,10 @@ def acknowledge_late(W: Integers, F: Reals, m: Record, time: float) -> None:
 def _send_acknowledgement(W: Integers, F: Reals, m: Record, early: int, time: float) -> None:
     """Schedule the arrival of an acknowledgement at the sender."""
     p = m.path
-    back = F[p + at.BACK]
+    back = p.back
     # Blocks out of order are reported in SACK options, which make the packet longer.
     if m.earlies:
-        back += F[p + at.BACK_BIT] * BLOCK * min(m.blocks, BLOCKS)
+        back += p.back_bit * BLOCK * min(m.blocks, BLOCKS)
     node = call(W, F, time + back, at.ACKNOWLEDGED, m)
     W[node + at.NUMBER], W[node + at.EARLY] = m.awaited, early
     F[node + at.ECHO] = m.echoed
@@ -45,7 +45,7 @@ def take_train(W: Integers, F: Reals, m: Record, train: Train) -> None:
         return
     between, each = (last - first) / (count - 1), receiver.every(m, number + count)
     # One event for all acknowledgements: the sender processes them in a loop.
-    when = first + skipped * between + F[m.path + at.BACK]
+    when = first + skipped * between + m.path.back
     node = call(W, F, when, at.ALL_ACKNOWLEDGED, m)
     W[node + at.NUMBER], W[node + at.TIMES] = number + skipped + 1, times
     F[node + at.BETWEEN], F[node + at.PACE] = each * between, each * pace

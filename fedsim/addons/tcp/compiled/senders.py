@@ -37,7 +37,7 @@ def _launch(
     """Send segments; the last one of a message may be shorter."""
     end = start + pace * (count - 1)
     # In a crowded queue packets are dropped one by one, so the shorter last segment travels alone.
-    if number + count == m.total and count > 1 and is_crowded(W, m):
+    if number + count == m.total and count > 1 and is_crowded(m):
         _launch_part(W, F, m, number, count - 1, start, pace)
         _launch_part(W, F, m, number + count - 1, at.ALONE, end, 0.0)
     else:
@@ -104,14 +104,14 @@ def send_new(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
 
 @part
 def _claim_anew(W: Integers, F: Reals, m: Record, count: int) -> None:
-    claim(W, F, m, count - m.claim, at.NOTHING)
+    claim(m, count - m.claim, at.NOTHING)
     m.claim = count
 
 
 @inline
 def _longest_train(W: Integers, m: Record, todo: int, span: float) -> int:
     """Return how many segments travel as one train: see `TcpTransfer._send_new`."""
-    if is_crowded(W, m):
+    if is_crowded(m):
         return 1 if span != 0.0 else todo
     if todo <= LEAST_TRAIN:
         return todo
@@ -119,11 +119,11 @@ def _longest_train(W: Integers, m: Record, todo: int, span: float) -> int:
     longest = int(m.size)
     # Long trains of others would hide the delay that HyStart looks for.
     if congestion.looks(m):
-        for k in range(W[p + at.STAGES]):
-            s = p + at.WAY + k * at.STAGE
-            if W[s + at.SHARED] and W[W[s + at.AT] + at.FLOWS] > 1:
+        for k in range(len(p.stages)):
+            s = p.stages[k]
+            if s.shared and s.queue.flows > 1:
                 longest = LOOKED_AT
-    longest_train: int = max(LEAST_TRAIN, min(longest, W[p + at.NARROW] // SHARE))
+    longest_train: int = max(LEAST_TRAIN, min(longest, p.narrow // SHARE))
     return longest_train
 
 

@@ -6,13 +6,14 @@ from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, free_node, take_node
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
-from fedsim.addons.tcp.compiled.queues import carry, carry_one, is_crowded, room
+from fedsim.addons.tcp.compiled.queues import is_crowded
 from fedsim.addons.tcp.compiled.receivers import (
     acknowledge_late,
     take_segment,
     take_train,
 )
 from fedsim.addons.tcp.handshake import OPTIONS
+from fedsim.addons.tcp.queue import carry, carry_one, room
 from fedsim.addons.tcp.receiver import count_arrived
 
 
@@ -43,37 +44,37 @@ def forward_one(
     if _over(m, number):
         return
     p, now = m.path, F[at.NOW]
-    while hop < W[p + at.STAGES]:
-        s = p + at.WAY + hop * at.STAGE
+    while hop < len(p.stages):
+        s = p.stages[hop]
         # Others may come first: the packet is an event of its own. Other queues are computed ahead
         # of time.
-        if first > now and W[s + at.SHARED]:
+        if first > now and s.shared:
             node = call(W, F, first, at.FORWARD_ONE, m)
             W[node + at.NUMBER], W[node + at.HOP] = number, hop
             F[node + at.SENT], F[node + at.BITS] = sent, bits
             return
-        through = carry_one(W, F, W[s + at.AT], first, bits, F[s + at.LEAD])
+        through = carry_one(s.queue, first, bits, p.leads[hop])
         if through < 0:
             return  # tail drop
-        first = through + F[s + at.AFTER]
+        first = through + s.delay
         hop += 1
     # Delays include the transmission of a full segment on links without a queue.
-    if bits < F[p + at.SEGMENT]:
+    if bits < p.segment:
         first = max(first - _swifter(W, F, p, bits, number), now)
     _deliver_packet(W, F, m, number, bits, sent, first)
 
 
 @part
-def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
+def _swifter(W: Integers, F: Reals, p: Record, bits: float, number: int) -> float:
     """Return how much earlier than a full segment a shorter one arrives: `TcpPath.swifter`."""
-    gain = (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT]
+    gain = (p.segment - bits) * p.free_bit
     if number <= 0:
         return gain
     # Behind full segments: what is gained on free links may be lost again at the radio.
-    if W[p + at.RADIO]:
+    if p.radio:
         return min(gain, 0.0)
-    radio = W[p + at.WAY + at.AT]
-    return min(gain, max(bits / F[radio + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
+    radio = p.stages[0].queue
+    return min(gain, max(bits / radio.rate - bits * p.free_bit, 0.0))
 
 
 @piece
@@ -89,7 +90,7 @@ def _deliver_packet(
         m.answered = 1
         p = m.path
         # The answer has options, too, and does not queue.
-        answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
+        answer = p.back + OPTIONS * p.back_bit
         call(W, F, time + answer, at.SYN_ENDS, m)
 
 
@@ -104,18 +105,18 @@ def forward(W: Integers, F: Reals, m: Record, train: Train, hop: int) -> None:
     if m.over:
         return
     p, now = m.path, F[at.NOW]
-    while hop < W[p + at.STAGES]:
-        s = p + at.WAY + hop * at.STAGE
-        q = W[s + at.AT]
-        if first > now and W[s + at.SHARED]:
+    while hop < len(p.stages):
+        s = p.stages[hop]
+        q = s.queue
+        if first > now and s.shared:
             _push_train(W, F, m, Train(number, count, bits, sent, pace, first, last), hop)
             return
         space = 0.0
         # A train stays whole if none of its segments can be dropped, or if all arrive at one
         # instant: then the rest of the queue decides at once.
-        whole = not W[q + at.CROWDED] or first == last
+        whole = not q.crowded or first == last
         if whole:
-            space = room(W, F, q, first, F[s + at.LEAD])
+            space = room(q, first, p.leads[hop])
             whole = space >= count or first == last
         if not whole:
             _split(W, F, m, Train(number, count, bits, sent, pace, first, last), hop)
@@ -125,8 +126,8 @@ def forward(W: Integers, F: Reals, m: Record, train: Train, hop: int) -> None:
             if space < 1:
                 return  # tail drop
             count = int(space)
-        first, last = carry(W, F, q, first, last, count, bits)
-        first, last = first + F[s + at.AFTER], last + F[s + at.AFTER]
+        first, last = carry(q, first, last, count, bits)
+        first, last = first + s.delay, last + s.delay
         hop += 1
     if count > 1:
         _deliver(W, F, m, Train(number, count, bits, sent, pace, first, last))
@@ -157,7 +158,7 @@ def _deliver(W: Integers, F: Reals, m: Record, train: Train) -> None:
     # A delayed acknowledgement was due before this train: sent at its own time.
     if m.due < first:
         acknowledge_late(W, F, m, m.due)
-    if number == m.awaited and not m.earlies and not is_crowded(W, m):
+    if number == m.awaited and not m.earlies and not is_crowded(m):
         take_train(W, F, m, train)
     else:
         between = (last - first) / max(count - 1, 1)
@@ -184,8 +185,8 @@ def _deliver_one(
     if after > before:
         p = m.path
         # The first bits of the segment came one slot of the radio before its end.
-        radio = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
-        _note(W, F, m, time - bits / F[radio + at.RATE], time, at.ALONE)
+        radio = p.stages[p.radio].queue
+        _note(W, F, m, time - bits / radio.rate, time, at.ALONE)
     if after == m.total or m.due < inf:
         _wait_for_more(W, F, m, time)
 

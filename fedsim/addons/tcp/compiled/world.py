@@ -18,11 +18,27 @@ from fedsim.sim.engine.calendar import Calendar
 WORDS, EVENTS, NODES = 1024, 16, 24
 """Initial length of a buffer in words, and its initial capacity in events and nodes."""
 
-_TOTAL, _SEGMENTS_SENT, _NEXT, _EACH, _PASSED = map(
-    at.word, ("total", "segments_sent", "next", "each", "passed")
-)
-_LOG_FIRST, _LOG_END, _STREAM_FLOW, _STREAM_LOGGED, _ALL = map(
-    at.word, ("log_first", "log_end", "stream_flow", "stream_logged", "bits")
+_TOTAL, _SEGMENTS_SENT, _NEXT, _EACH, _PASSED = [
+    at.word("message", name) for name in ("total", "segments_sent", "next", "each", "passed")
+]
+_LOG_FIRST, _LOG_END, _STREAM_FLOW, _STREAM_LOGGED, _ALL = [
+    at.word("message", name)
+    for name in ("log_first", "log_end", "stream_flow", "stream_logged", "bits")
+]
+_RATE, _SHARE, _VIRTUAL, _VIRTUAL_AT = [
+    at.word("queue", name) for name in ("rate", "share", "virtual", "virtual_at")
+]
+
+_OF_PATH = (
+    "radio",
+    "back",
+    "back_bit",
+    "free_bit",
+    "header",
+    "segment",
+    "payload",
+    "narrow",
+    "trip",
 )
 
 load = kernel.load
@@ -143,9 +159,7 @@ class CompiledWorld:
         """Return the record of a queue."""
         if queue not in self._queues:
             self._queues[queue] = q = self._allocate(at.QUEUE)
-            self._F[q + at.RATE], self._F[q + at.LIMIT] = queue.rate, queue.limit
-            self._F[q + at.FREE] = NEVER
-            self._W[q + at.MANAGED] = queue.managed
+            self._write("queue", q, rate=queue.rate, limit=queue.limit, free=NEVER)
         return self._queues[queue]
 
     def _path(self, path: TcpPath) -> int:
@@ -154,19 +168,19 @@ class CompiledWorld:
             return self._paths[path]
         queues = [self._queue(stage.queue) for stage in path.stages]
         self._paths[path] = p = self._allocate(at.WAY + at.STAGE * len(queues))
-        # Read after the last allocation, which may have replaced the buffer.
-        W, F = self._W, self._F
-        W[p + at.STAGES], W[p + at.RADIO] = len(queues), path.radio
-        F[p + at.BACK], F[p + at.BACK_BIT] = path.back, path.back_bit
-        F[p + at.HEAD], F[p + at.SEGMENT] = path.header, path.segment
-        F[p + at.TRIP], W[p + at.NARROW] = path.trip, path.narrow
-        F[p + at.FREE_BIT], W[p + at.PAYLOAD] = path.free_bit, path.payload
+        fields = {name: getattr(path, name) for name in _OF_PATH}
+        self._write("path", p, hops=len(queues), **fields)
         stages = zip(path.stages, queues, path.leads, strict=True)
         for number, (stage, q, lead) in enumerate(stages):
             s = p + at.WAY + at.STAGE * number
-            W[s + at.AT], F[s + at.AFTER], W[s + at.SHARED] = q, stage.delay, stage.shared
-            F[s + at.LEAD] = lead
+            self._write("stage", s, queue=q, delay=stage.delay, shared=stage.shared, lead=lead)
         return p
+
+    def _write(self, kind: str, record: int, **fields: float) -> None:
+        """Write fields of a record."""
+        for name, value in fields.items():
+            real = at.RECORDS[kind].fields[name][0] == np.float64
+            (self._F if real else self._W)[record + at.word(kind, name)] = value
 
     # Time.
 
@@ -232,7 +246,7 @@ class CompiledWorld:
         path = lane.path
         # First of all, as it may replace the buffer.
         p = self._path(path)
-        self._reals[self._queues[path.own] + at.RATE] = rate
+        self._reals[self._queues[path.own] + _RATE] = rate
         self._end = finished
         segment = path.segment
         total = max(1, int(-(-bits // segment)))
@@ -300,5 +314,5 @@ class CompiledWorld:
             return bits - bits  # as `SharedTransfer.passed`: bits minus remaining bits
         if words[flow + at.FLOW_CAPPED]:
             return bits - reals[flow + at.FLOW_CAP] * (mark - now)
-        served = reals[q + at.SHARE] * (now - reals[q + at.VIRTUAL_AT])
-        return bits - (mark - reals[q + at.VIRTUAL] - served)
+        served = reals[q + _SHARE] * (now - reals[q + _VIRTUAL_AT])
+        return bits - (mark - reals[q + _VIRTUAL] - served)

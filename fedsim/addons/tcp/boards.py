@@ -68,6 +68,11 @@ class BoardState:
     orders: MutableMapping[int, int]
     places: MutableMapping[int, int]
 
+    def note_sent(self, count: int, now: float) -> None:
+        """Note when the next segments are sent; only Linux reads it."""
+        if self.linux:
+            self.sent.extend([now] * count)
+
 
 @law
 def _order(b: BoardState, number: int) -> int:

@@ -1,276 +1,190 @@
-"""Sender of Linux: losses are detected by the order of sending, and at the tail by a probe.
+"""Laws of Linux's sender: loss detection by order of sending, tail probes, spurious timeouts.
 
-RFC 8985 (RACK-TLP): a segment is lost if a segment sent after it has arrived, and the latest round
-trip has passed since it was sent. This covers retransmissions, too. As long as fewer than three
-segments are out of order, a quarter of the minimum round trip is added. If no acknowledgement
-arrives for two round trips, or for a timeout if that is less, the sender sends one more segment as
-a probe. Its acknowledgement reveals losses before the timer expires.
+RACK-TLP (RFC 8985): a segment counts as lost if a segment sent later has arrived, and it itself has
+had a round trip and a reordering window to arrive. Once three segments have arrived out of order,
+or during recovery, there is no reordering window. After two round trips of silence, a probe is
+sent: a new segment, or the last one again. Its acknowledgement reveals losses before the timer
+expires.
 
 A spurious timeout is undone. The echo of an earlier timestamp shows it (RFC 3522), or the arrival
 of segments that were not retransmitted (F-RTO, RFC 5682). Losses are repaired at the pace of PRR
 (RFC 6937).
 """
 
-from collections.abc import Callable
 from math import inf
 
-from fedsim.addons.tcp.boards import DUPLICATES, IS_AGAIN
-from fedsim.addons.tcp.receiver import Acknowledgement
-from fedsim.addons.tcp.sender import CLOSE, Congestion, Sender
-from fedsim.addons.tcp.window import Window
+from fedsim.addons.tcp.boards import (
+    DUPLICATES,
+    find_lost,
+    first_lost,
+    flight,
+    is_clean,
+    is_first_news,
+    lose_late,
+    lose_none,
+)
+from fedsim.addons.tcp.senders import (
+    DISORDER,
+    GRAIN,
+    LOSS,
+    OPEN,
+    RECOVERY,
+    SenderState,
+    begin_anew,
+    enter_recovery,
+    restart_timer,
+    send_one,
+)
+from fedsim.sim.laws import law
 
 REORDERING = 1 / 4
 """Reordering window, in minimum round trips: RFC 8985."""
 
-PROBE = 2.0
-"""Time to a probe, in round trips: RFC 8985."""
-
-GRAIN = 0.002
-"""Added to the time of a probe, s: Linux's shortest timer. If a single segment is in flight, whose
-acknowledgement may be delayed, the least timeout is added instead."""
-
-_UNHARMED = (Congestion.OPEN, Congestion.DISORDER)
+# Acknowledgements.
 
 
-class RackSender(Sender):
-    """The Linux sender of one message; see the base class."""
+@law
+def was_early(s: SenderState, number: int, early: int, echo: float) -> bool:
+    """Return whether an acknowledgement shows that the last timeout was spurious.
 
-    __slots__ = (
-        "_doubts",
-        "_late_at",
-        "_only_new",
-        "_overtaken_by",
-        "_probe",
-        "_probed",
-        "_retries",
-        "_sent_again_at",
-        "_unsure",
-    )
-
-    linux = True
-
-    def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
-        super().__init__(window, total, launch)
-        self._late_at = inf  # expiry of the timer of RFC 6298, s
-        self._probe = inf  # time of the next probe, s
-        self._unsure = 0  # a timeout was undone: segments below may be lost after all
-        self._probed = False  # whether a probe was sent since the last acknowledgement
-        self._sent_again_at = -inf  # start of the present repair, s
-        self._overtaken_by = inf  # time at which overtaken segments count as lost, s
-        self._retries = 0  # timeouts since the last new acknowledgement
-        self._doubts = False  # whether the last timeout may have been spurious (F-RTO)
-        self._only_new = False  # whether only new segments are sent now, to find out
-
-    @property
-    def steady(self) -> bool:
-        """Whether no loss is known, no repair is pending, and no loss was dismissed."""
-        board = self.board
-        return self._state is Congestion.OPEN and board.clean and board.first >= self._unsure
-
-    # Sending.
-
-    def begin(self, count: int, now: float) -> None:
-        """Record new segments that are sent at once."""
-        self.board.sent += [now] * count
-        super().begin(count, now)
-
-    def send(self, now: float) -> None:
-        """Send what the window allows: lost segments first, then new ones."""
-        board, window = self.board, self._window
-        while window.size - board.flight >= 1 - CLOSE:
-            # F-RTO sends two new segments before it retransmits more.
-            number = -1 if self._only_new else board.first_lost()
-            if number < 0:
-                if board.next >= self._total:
-                    break
-                number = board.next
-            self._send_one(number, now)
-        self._only_new = False
-
-    def _send_one(self, number: int, now: float) -> None:
-        board = self.board
-        if number == board.next:
-            board.sent.append(now)
-        elif number == board.first and self._state is not Congestion.OPEN:
-            self.deadline = inf  # a retransmission of the first segment restarts the timer
-        super()._send_one(number, now)
-
-    def arm(self, now: float) -> None:
-        """Start the timer, or postpone the probe, which follows the last sent segment."""
-        board, timeout = self.board, self._window.timeout
-        if self.deadline == inf:
-            self._late_at = now + timeout
-        elif self._probe < inf and self._state is Congestion.OPEN:
-            self._late_at = board.sent[board.first] + timeout
-        else:
-            return
-        self._set_timer(now)
-
-    # Acknowledgements.
-
-    def acknowledge(self, acknowledgement: Acknowledgement, now: float) -> None:
-        """Process an acknowledgement."""
-        board, window = self.board, self._window
-        number, early, echo = acknowledgement
-        first, losses_before = board.first, board.found_lost
-        if number < first:
-            return
-        board.least_trip = window.least_trip
-        if number > first:
-            timed = max(first, self._timed)
-            if timed < number and not board.has(timed, IS_AGAIN):
-                window.measure(echo, now)
-                window.restore_timeout()
-        was_early = self._was_early(acknowledgement)
-        news = early >= 0 and board.take(early, now)
-        delivered = int(news)
-        if number > first:
-            delivered += board.acknowledge(number, now)[0]
-            self._retries = 0
-        if was_early:
-            self._undo()
-        self._change_state(advanced=number > first, news=news)
-        due = self._look_for_losses(now)
-        if self._state in _UNHARMED and board.first_lost() >= 0:
-            self._begin_repair(delivered, now)
-            return
-        self._pace(number - first, delivered, now, more=board.found_lost > losses_before)
-        if due < inf:
-            self._overtaken_by = self.deadline = min(due + GRAIN, now + window.timeout)
-            self._probe = inf
-        elif number > first or (news and board.sent[early] < board.sent[number]):
-            self._restart_timer(now)
-
-    def _was_early(self, acknowledgement: Acknowledgement) -> bool:
-        """Return whether an acknowledgement shows that the last timeout was spurious.
-
-        It acknowledges what was sent before the timeout, or what was not retransmitted since.
-        """
-        board = self.board
-        number, early, echo = acknowledgement
-        if self._state is not Congestion.LOSS:
-            return False
-        # RFC 3522: the echoed timestamp is older than the retransmission.
-        if number > board.first and echo < self._sent_again_at:
+    It acknowledges what was sent before the timeout, or what was not retransmitted since.
+    """
+    board = s.board
+    if s.state != LOSS:
+        return False
+    # RFC 3522: the echoed timestamp is older than the retransmission.
+    if number > board.first and echo < s.sent_again_at:
+        return True
+    if not s.doubts:
+        return False
+    # F-RTO (RFC 5682): a segment that was never retransmitted has arrived after all.
+    for index in range(board.first, min(number, s.timed)):
+        if is_first_news(board, index):
             return True
-        if not self._doubts:
-            return False
-        end = min(number, self._timed)
-        arrived = [*range(board.first, end), *([early] if 0 <= early < self._timed else ())]
-        return any(board.is_first_news(index) for index in arrived)
+    return 0 <= early < s.timed and is_first_news(board, early)
 
-    def _undo(self) -> None:
-        """Restore the state before a spurious timeout."""
-        self.board.lose_none()
-        self._window.undo_time_out()
-        self._state = Congestion.OPEN
-        self._timed, self._doubts = 0, False
-        # Losses among earlier segments are forgotten here, so the simple path has to wait until all
-        # are acknowledged.
-        self._unsure = self.board.next
 
-    def _change_state(self, *, advanced: bool, news: bool) -> None:
-        """Leave a finished recovery, and detect reordering."""
-        board = self.board
-        if self._state not in _UNHARMED and board.first >= self._recover:
-            if self._state is Congestion.RECOVERY:
-                self._window.leave_recovery()
-            self._state = Congestion.OPEN
-        if self._state in _UNHARMED:
-            self._state = Congestion.DISORDER if board.arrived else Congestion.OPEN
-        elif self._state is Congestion.LOSS and self._doubts:
-            if board.next > self._recover:
-                self._doubts = not news
-            elif advanced:  # two new segments reveal whether the others have arrived: RFC 5682
-                self._only_new = self._doubts = board.next < self._total
+@law
+def undo(s: SenderState) -> None:
+    """Restore the state before a spurious timeout."""
+    lose_none(s.board)
+    s.window.undo_time_out()
+    s.state = OPEN
+    s.timed = s.doubts = 0
+    # Losses among earlier segments are forgotten here, so the simple path has to wait until all are
+    # acknowledged.
+    s.unsure = s.board.next
 
-    def _look_for_losses(self, now: float) -> float:
-        """Mark losses; return when further overtaken segments count as lost, s."""
-        board = self.board
-        if board.clean:
-            return inf
-        # RFC 8985: no reordering window in recovery, or after three segments out of order.
-        sure = self._state not in _UNHARMED or board.arrived >= DUPLICATES
-        return board.find_lost(0.0 if sure else REORDERING * self._window.least_trip, now)
 
-    def _begin_repair(self, delivered: int, now: float) -> None:
-        board = self.board
-        self._overtaken_by = self._probe = inf
-        self._sent_again_at = now
-        self._recover = board.next
-        self._state = Congestion.RECOVERY
-        self._window.enter_recovery(board.flight, board.next - board.first, delivered)
-        self._retransmit(now)
-        self._restart_timer(now)
+@law
+def find_and_repair(
+    s: SenderState, count: int, delivered: int, early: int, losses_before: int, now: float
+) -> None:
+    """Find and repair losses after an acknowledgement.
 
-    def _pace(self, count: int, delivered: int, now: float, *, more: bool) -> None:
-        """Adapt the window; `more` is whether the acknowledgement has revealed losses."""
-        board, window = self.board, self._window
-        if count:
-            window.note_acknowledgement(board.first, board.next, now)
-        if self._state is Congestion.RECOVERY:
-            window.recover(delivered, board.flight, repaired=count > 0 and not more)
-        elif count:
-            window.grow(delivered, board.first, board.next, now)
+    Args:
+        s: the sender, whose scoreboard has taken the acknowledgement.
+        count: the number of segments that it acknowledges in order.
+        delivered: the number of segments that it newly reports.
+        early: the segment out of order that it newly reports, or -1.
+        losses_before: the losses that were detected before.
+        now: the time, s.
+    """
+    board, window = s.board, s.window
+    _change_state(s, count, early)
+    due = look_for_losses(s, now)
+    if s.state <= DISORDER and first_lost(board) >= 0:
+        begin_repair(s, delivered, now)
+        return
+    if count:
+        window.note_acknowledgement(board.first, board.next, now)
+    if s.state == RECOVERY:
+        # PRR may exceed the delivered segments only if this acknowledgement reveals no further
+        # loss.
+        repaired = 1 if count and board.found_lost == losses_before else 0
+        window.recover(delivered, flight(board), repaired)
+    elif count:
+        window.grow(delivered, board.first, board.next, now)
+    if due < inf:
+        s.overtaken_by = s.deadline = min(due + GRAIN, now + window.timeout)
+        s.probe = inf
+    elif count or (early >= 0 and board.sent[early] < board.sent[board.first]):
+        restart_timer(s, now)
 
-    # The timer.
 
-    def _set_timer(self, now: float) -> None:
-        window, board = self._window, self.board
-        self.deadline, self._probe = self._late_at, inf
-        # No probe after a probe, before the first RTT sample, or during a repair.
-        if self._probed or not window.trip or self._state is not Congestion.OPEN:
-            return
-        # The acknowledgement of a single segment may be delayed by its receiver.
-        later = window.least_timeout if board.next - board.first <= 1 else GRAIN
-        probe = now + PROBE * window.trip + later
-        self._probe = self.deadline = min(probe, self._late_at) if self._late_at > now else probe
+@law
+def _change_state(s: SenderState, count: int, early: int) -> None:
+    """Leave a finished recovery, and detect reordering."""
+    board = s.board
+    if s.state >= RECOVERY and board.first >= s.recovery_point:
+        if s.state == RECOVERY:
+            s.window.leave_recovery()
+        s.state = OPEN
+    if s.state <= DISORDER:
+        s.state = DISORDER if board.arrived else OPEN
+    elif s.state == LOSS and s.doubts:
+        if board.next > s.recovery_point:
+            s.doubts = 0 if early >= 0 else 1
+        elif count:  # two new segments reveal whether the others have arrived: RFC 5682
+            s.only_new = s.doubts = 1 if board.next < s.total else 0
 
-    def _restart_timer(self, now: float) -> None:
-        self._window.restore_timeout()
-        self._probed, self._overtaken_by = False, inf
-        if self.done:
-            self.deadline = self._probe = inf
+
+@law
+def look_for_losses(s: SenderState, now: float) -> float:
+    """Mark losses; return when further overtaken segments count as lost, s."""
+    board = s.board
+    if is_clean(board):
+        return inf
+    # RFC 8985: no reordering window in recovery, or after three segments out of order.
+    sure = s.state >= RECOVERY or board.arrived >= DUPLICATES
+    return find_lost(board, 0.0 if sure else REORDERING * s.window.least_trip, now)
+
+
+@law
+def begin_repair(s: SenderState, delivered: int, now: float) -> None:
+    """Start to repair losses."""
+    s.overtaken_by = s.probe = inf
+    s.sent_again_at = now
+    enter_recovery(s, delivered, now)
+    restart_timer(s, now)
+
+
+# The timer.
+
+
+@law
+def expire(s: SenderState, now: float) -> None:
+    """Repair overtaken segments, send a probe, or retransmit after a timeout."""
+    board = s.board
+    # One timer serves three purposes: reordering, tail probe, retransmission.
+    if now >= s.overtaken_by:
+        s.overtaken_by = inf
+        look_for_losses(s, now)
+        if first_lost(board) >= 0 and s.state <= DISORDER:
+            begin_repair(s, 1, now)
         else:
-            self._late_at = now + self._window.timeout
-            self._set_timer(now)
+            restart_timer(s, now)
+    elif now >= s.probe:
+        s.probe, s.probed, s.deadline = inf, 1, inf
+        # A new segment, or the last one again.
+        send_one(s, board.next if board.next < s.total else board.next - 1, now)
+    else:
+        _time_out(s, now)
 
-    def time_out(self, now: float) -> None:
-        """Repair overtaken segments, send a probe, or retransmit after a timeout."""
-        # One timer serves three purposes: reordering, tail probe, retransmission.
-        if now >= self._overtaken_by:
-            self._overtaken_by = inf
-            self._look_for_losses(now)
-            if self.board.first_lost() >= 0 and self._state in _UNHARMED:
-                self._begin_repair(1, now)
-            else:
-                self._restart_timer(now)
-        elif now >= self._probe:
-            self._send_probe(now)
-        else:
-            self._begin_anew(now)
 
-    def _send_probe(self, now: float) -> None:
-        """Send a new segment, or the last one again."""
-        board = self.board
-        self._probe, self._probed, self.deadline = inf, True, inf
-        number = board.next if board.next < self._total else board.next - 1
-        self._send_one(number, now)
-
-    def _begin_anew(self, now: float) -> None:
-        """Mark segments as lost that had the time to arrive, and send the first one."""
-        board, window, flight = self.board, self._window, self.board.flight
-        harmed, retries = self._state not in _UNHARMED, self._retries
-        again = self._state is Congestion.LOSS and not retries
-        # The threshold is reduced once per episode of losses.
-        reduces = not harmed or board.first >= self._recover or again
-        if not harmed:
-            self._sent_again_at = now
-        self._probe = self._overtaken_by = self.deadline = inf
-        self._doubts, self._only_new = not harmed or retries > 0, False
-        self._retries, self._probed = retries + 1, False
-        board.lose_late(now)
-        self._recover = self._timed = board.next
-        window.time_out(flight, board.next, now, reduces=reduces, left=board.flight)
-        self._state = Congestion.LOSS
-        self.send(now)
+@law
+def _time_out(s: SenderState, now: float) -> None:
+    """Mark segments as lost that had the time to arrive, and send the first one."""
+    board, in_flight = s.board, flight(s.board)
+    harmed, retries = s.state >= RECOVERY, s.retries
+    again = s.state == LOSS and not retries
+    # The threshold is reduced once per episode of losses.
+    reduces = 1 if not harmed or board.first >= s.recovery_point or again else 0
+    if not harmed:
+        s.sent_again_at = now
+    s.probe = s.overtaken_by = inf
+    s.doubts = 1 if not harmed or retries else 0
+    s.only_new = s.probed = 0
+    s.retries = retries + 1
+    lose_late(board, now)
+    begin_anew(s, in_flight, reduces, now)

@@ -20,7 +20,6 @@ from fedsim.addons.tcp.handshake import Handshake
 from fedsim.addons.tcp.kept import KeptWindow
 from fedsim.addons.tcp.path import TcpLane
 from fedsim.addons.tcp.queue import SegmentTrain
-from fedsim.addons.tcp.rack import RackSender
 from fedsim.addons.tcp.receiver import (
     GROWS,
     QUICK,
@@ -31,7 +30,14 @@ from fedsim.addons.tcp.receiver import (
     every,
     take_train,
 )
-from fedsim.addons.tcp.sender import CLOSE, Sender
+from fedsim.addons.tcp.sender import (
+    RackSender,
+    Sender,
+    acknowledge,
+    acknowledge_in_order,
+    acknowledge_train,
+)
+from fedsim.addons.tcp.senders import CLOSE, begin, is_steady
 from fedsim.addons.tcp.window import Window
 from fedsim.sim.engine.calendar import Timer
 
@@ -205,7 +211,7 @@ class TcpTransfer:
 
     def _send(self, now: float, span: float) -> None:
         """Send what the window allows, spread over the time of the acknowledgements."""
-        if self._sender.steady:
+        if is_steady(self._sender):
             self._send_new(now, span)
         else:
             self._sender.send(now)
@@ -238,7 +244,7 @@ class TcpTransfer:
         if left + flight != self._claimed:
             self._claim(left + flight)
         number = board.next
-        sender.begin(todo, now)
+        begin(sender, todo, now)
         self._set_timer()
         if self._listens:
             self._note_use(now)
@@ -444,23 +450,24 @@ class TcpTransfer:
         if self.over:
             # A kept connection: the window still learns from late acknowledgements.
             if self._listens and self._stream is None:
-                self._sender.acknowledge(acknowledgement, self._calendar.now)
+                acknowledge(self._sender, *acknowledgement, self._calendar.now)
         elif self._stream is None:
             now, sender = self._calendar.now, self._sender
-            if acknowledgement.early < 0 and sender.steady:
-                sender.acknowledge_in_order(acknowledgement, now)
+            number, early, echo = acknowledgement
+            if early < 0 and is_steady(sender):
+                acknowledge_in_order(sender, number, echo, now)
                 self._send_new(now, 0.0)
             else:
-                sender.acknowledge(acknowledgement, now)
+                acknowledge(sender, number, early, echo, now)
                 self._send(now, 0.0)
 
     def _take_acknowledgements(self, acknowledgement: TrainAcknowledgement) -> None:
         if self.over:
             if self._listens and self._stream is None:
-                self._sender.acknowledge_train(acknowledgement, self._calendar.now)
+                acknowledge_train(self._sender, acknowledgement, self._calendar.now)
         elif self._stream is None:
             now = self._calendar.now
-            self._sender.acknowledge_train(acknowledgement, now)
+            acknowledge_train(self._sender, acknowledgement, now)
             self._send(now, acknowledgement.between * (acknowledgement.times - 1))
 
     # The timer.

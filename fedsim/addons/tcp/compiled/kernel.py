@@ -7,7 +7,7 @@ import numba
 from numba.core.dispatcher import Dispatcher
 
 from fedsim.addons.tcp import boards
-from fedsim.addons.tcp.compiled import acknowledgements, flows, senders, streams, ways
+from fedsim.addons.tcp.compiled import flows, senders, streams, ways
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import (
     integers_at,
@@ -37,6 +37,7 @@ from fedsim.addons.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.addons.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
 from fedsim.addons.tcp.queue import make_empty
 from fedsim.addons.tcp.receiver import EVERY, GROWS, count_arrived
+from fedsim.addons.tcp.senders import start_sender
 from fedsim.sim.kernels import register_laws
 
 register_laws()
@@ -137,10 +138,9 @@ def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
     # As if two segments waited: a new connection acknowledges its first segment at once.
     m.unsaid = EVERY
     m.delay, m.grows = F[at.DELAY], GROWS if m.linux else 0
-    m.partial = 1
+    start_sender(m)
     m.delivered = boards.NOTHING
-    m.due = m.deadline = m.probe = m.overtaken_by = inf
-    m.sent_again_at, m.ends = -inf, inf
+    m.due = m.ends = inf
 
 
 @kernel
@@ -266,9 +266,9 @@ def _execute(W: Integers, F: Reals, kind: int, m: Record, node: int) -> bool:
         )
         ways.forward(W, F, m, train, W[node + at.HOP])
     elif kind == at.ACKNOWLEDGED:
-        acknowledgements.take_acknowledgement(W, F, m, node)
+        senders.take_acknowledgement(W, F, m, node)
     elif kind == at.ALL_ACKNOWLEDGED:
-        acknowledgements.take_acknowledgements(W, F, m, node)
+        senders.take_acknowledgements(W, F, m, node)
     elif kind == at.TIMES_OUT:
         senders.look(W, F, m)
     elif kind == at.LATE_ONE:

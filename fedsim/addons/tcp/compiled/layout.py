@@ -139,7 +139,7 @@ timer timer_when.f overtaken_by.f last_sent.f round_end round_start.f last_near.
 samples short.f bits.f capacity released next_message next_free passed.f
 confirmed stream_logged blocks ends.f answered syn_over begun.f syn_timeout.f
 linear partial sent_again_at.f edge highests highest_1 highest_2 highest_3
-repeats delivered hint duplicates recover prr_out prr_delivered recover_fs
+repeats delivered hint duplicates recovery_point prr_out prr_delivered recover_fs
 threshold_before.f peak_before stream_at stream_window.f stream_flow streamed found_lost
 newest_trip.f retries doubts only_new payload initial delay.f grows alone
 """
@@ -158,7 +158,11 @@ RECORDS = {
     "stages": _record(_PATH),
     "leads": _record(_PATH),
     "stage": _record("queue.queue delay.f shared lead.f"),
-    "message": _record(_MESSAGE, columns={**COLUMNS, "highest": "i8"}),
+    "message": _record(
+        _MESSAGE,
+        parts={"window": "message", "board": "message"},
+        columns={**COLUMNS, "highest": "i8"},
+    ),
 }
 """All kinds of records: see `LinkQueue`, `TcpPath` (its stages follow it), and `TcpStage`."""
 QUEUE, WAY, STAGE, WORDS = [RECORDS[kind].words for kind in ("queue", "path", "stage", "message")]
@@ -166,8 +170,6 @@ QUEUE, WAY, STAGE, WORDS = [RECORDS[kind].words for kind in ("queue", "path", "s
 OFTEN = 6
 """Number of leading cache lines of a message that most of its events access."""
 
-# States of congestion, in this order: `<= DISORDER` means that nothing is being repaired.
-OPEN, DISORDER, RECOVERY, LOSS = range(4)
 SYN, ANSWER = -2, -1
 
 NOTHING, ALONE, IN_ORDER = 0, 1, -1

@@ -1,30 +1,47 @@
-"""The sender of a message's segments: see `Sender`, `RackSender` and `TcpTransfer`."""
+"""The sender of a message's segments: see `TcpTransfer`."""
 
 from math import inf
 
-from fedsim.addons.tcp import boards, congestion
-from fedsim.addons.tcp.boards import DUPLICATES
+from fedsim.addons.tcp import congestion
+from fedsim.addons.tcp import senders as sending
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import inline, part, piece
 from fedsim.addons.tcp.compiled.events import call, forget
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
 from fedsim.addons.tcp.compiled.queues import claim, is_crowded
+from fedsim.addons.tcp.compiled.records import method
 from fedsim.addons.tcp.compiled.streams import begin_stream, may_flow, narrow_link
 from fedsim.addons.tcp.compiled.ways import forward
-from fedsim.addons.tcp.rack import GRAIN, PROBE, REORDERING
-from fedsim.addons.tcp.receiver import count_arrived
-from fedsim.addons.tcp.sender import CLOSE
+from fedsim.addons.tcp.receiver import TrainAcknowledgement, count_arrived
+from fedsim.addons.tcp.sender import (
+    acknowledge,
+    acknowledge_in_order,
+    acknowledge_train,
+    time_out,
+)
+from fedsim.addons.tcp.senders import CLOSE
 from fedsim.addons.tcp.stream import LEAST
 from fedsim.addons.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
 
+for _law in (
+    congestion.measure,
+    congestion.restore_timeout,
+    congestion.note_acknowledgement,
+    congestion.grow,
+    congestion.enter_recovery,
+    congestion.recover,
+    congestion.count_sent,
+    congestion.leave_recovery,
+    congestion.time_out,
+    congestion.undo_time_out,
+):
+    method("message", _law.__name__)(_law)
 
-@inline
-def is_steady(m: Record) -> bool:
-    """Return whether no loss is known, no repair is pending, and no loss was dismissed."""
-    if m.state != at.OPEN or not boards.is_clean(m):
-        return False
-    holds: bool = m.first >= m.unsure
-    return holds
+
+@method("message", "note_sent")
+def _note_sent(m: Record, count: int, now: float) -> None:
+    for number in range(m.next, m.next + count):
+        m.sent[number] = now
 
 
 # Segments on their way.
@@ -58,13 +75,18 @@ def _launch_part(
     forward(W, F, m, train, at.NOTHING)
 
 
+@method("message", "launch")
+def _launch_one(m: Record, number: int, now: float) -> None:
+    _launch(m.words, m.reals, m, number, at.ALONE, now, 0.0)
+
+
 @part
 def send(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
     """Send what the window allows, spread over the time of the acknowledgements."""
-    if is_steady(m):
+    if sending.is_steady(m):
         send_new(W, F, m, now, span)
     else:
-        _send_any(W, F, m, now)
+        sending.send(m, now)
         _set_timer(W, F, m)
 
 
@@ -85,11 +107,7 @@ def send_new(W: Integers, F: Reals, m: Record, now: float, span: float) -> None:
     if left + flight != m.claim:
         _claim_anew(W, F, m, left + flight)
     number = m.next
-    m.next = number + todo
-    if m.linux:
-        for index in range(number, number + todo):
-            m.sent[index] = now
-    _arm(m, now)
+    sending.begin(m, todo, now)
     _set_timer(W, F, m)
     most = _longest_train(W, m, todo, span)
     # Segments leave at the pace of the acknowledgements that allow them.
@@ -145,119 +163,6 @@ def _flows_on(W: Integers, F: Reals, m: Record, left: int) -> bool:
     return True
 
 
-# Repair.
-
-
-@part
-def _send_any(W: Integers, F: Reals, m: Record, now: float) -> None:
-    """Send what the window allows: lost segments first, then new ones."""
-    while m.size - boards.flight(m) >= 1 - CLOSE:
-        # F-RTO sends two new segments before it retransmits more.
-        number = -1 if m.only_new else boards.first_lost(m)
-        if number < 0 and m.next < m.total:
-            number = m.next
-        # RFC 6675, NextSeg rule 3; Linux leaves these to the probe (`first_unknown` gives -1).
-        elif number < 0 and m.state == at.RECOVERY:
-            number = boards.first_unknown(m)
-        if number < 0:
-            break
-        _send_one(W, F, m, number, now)
-    m.only_new = 0
-
-
-@part
-def _send_one(W: Integers, F: Reals, m: Record, number: int, now: float) -> None:
-    if number < m.next:
-        if m.linux and number == m.first and m.state != at.OPEN:
-            m.deadline = inf  # a retransmission of the first segment restarts the timer
-        boards.send_again(m, number, now)
-    else:
-        m.next = number + 1
-        # On every stack, as the column is there; only Linux reads it.
-        m.sent[number] = now
-    _arm(m, now)
-    if m.state == at.RECOVERY:
-        congestion.count_sent(m)
-    _launch(W, F, m, number, at.ALONE, now, 0.0)
-
-
-@part
-def _retransmit(W: Integers, F: Reals, m: Record, now: float) -> None:
-    """Send the first lost segment at once; if none is known, a new or the first one."""
-    number = boards.first_lost(m)
-    # An acknowledgement has ended the known losses: the window is used for new data.
-    if number < 0:
-        more = m.next < m.total
-        number = m.next if more else m.first
-    _send_one(W, F, m, number, now)
-
-
-@part
-def _enter_recovery(W: Integers, F: Reals, m: Record, delivered: int, now: float) -> None:
-    boards.lose_first(m)
-    m.recover, m.state = m.next, at.RECOVERY
-    outstanding = m.next - m.first
-    congestion.enter_recovery(m, boards.flight(m), outstanding, delivered)
-    _retransmit(W, F, m, now)
-
-
-@part
-def begin_repair(W: Integers, F: Reals, m: Record, delivered: int, now: float) -> None:
-    """Start to repair losses: see `RackSender`."""
-    m.overtaken_by = m.probe = inf
-    m.sent_again_at = now
-    m.recover, m.state = m.next, at.RECOVERY
-    outstanding = m.next - m.first
-    congestion.enter_recovery(m, boards.flight(m), outstanding, delivered)
-    _retransmit(W, F, m, now)
-    restart_timer(m, now)
-
-
-@part
-def look_for_losses(m: Record, now: float) -> float:
-    """Mark losses; return when further overtaken segments count as lost, s."""
-    if boards.is_clean(m):
-        return inf
-    sure = m.state >= at.RECOVERY or m.arrived >= DUPLICATES
-    return boards.find_lost(m, 0.0 if sure else REORDERING * m.least_trip, now)
-
-
-@piece
-def take_duplicate(
-    W: Integers, F: Reals, m: Record, delivered: int, now: float, repaired: int
-) -> None:
-    """Process a report of a segment out of order."""
-    if m.state == at.LOSS:
-        return
-    if m.state == at.RECOVERY:
-        congestion.recover(m, delivered, boards.flight(m), repaired)
-        return
-    m.duplicates += 1
-    m.state = at.DISORDER
-    if m.duplicates == DUPLICATES or boards.outruns_second(m):
-        _enter_recovery(W, F, m, delivered, now)
-
-
-@piece
-def repair(
-    W: Integers, F: Reals, m: Record, count: int, delivered: int, now: float, repaired: int
-) -> None:
-    """Process an acknowledgement during a repair."""
-    if m.state == at.LOSS:
-        congestion.note_acknowledgement(m, m.first, m.next, now)
-        congestion.grow(m, count, m.first, m.next, now)
-        restart_timer(m, now)
-    else:
-        congestion.recover(m, delivered, boards.flight(m), repaired)
-        if not boards.is_repaired(m, m.first):
-            _retransmit(W, F, m, now)
-        congestion.note_acknowledgement(m, m.first, m.next, now)
-        # RFC 6582, impatient variant: only the first partial acknowledgement restarts the timer.
-        if m.partial:
-            restart_timer(m, now)
-        m.partial = 0
-
-
 # The timer.
 
 
@@ -276,48 +181,6 @@ def _set_timer(W: Integers, F: Reals, m: Record) -> None:
         m.timer = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
 
 
-@inline
-def _arm(m: Record, now: float) -> None:
-    """Start the timer; on Linux also postpone the probe, which follows the last segment."""
-    if m.deadline == inf:
-        m.late_at = now + m.timeout
-    elif m.linux and m.probe < inf and m.state == at.OPEN:
-        m.late_at = m.sent[m.first] + m.timeout
-    else:
-        return
-    _set_deadline(m, now)
-
-
-@inline
-def _set_deadline(m: Record, now: float) -> None:
-    late_at = m.late_at
-    m.deadline = late_at
-    if not m.linux:
-        return
-    m.probe = inf
-    # No probe after a probe, before the first RTT sample, or during a repair (RFC 8985).
-    if m.probed or m.trip == 0.0 or m.state != at.OPEN:
-        return
-    # The acknowledgement of a single segment may be delayed by its receiver.
-    later = m.least_timeout if m.next - m.first <= 1 else GRAIN
-    probe = now + PROBE * m.trip + later
-    if late_at > now:
-        probe = min(probe, late_at)
-    m.deadline = m.probe = probe
-
-
-@inline
-def restart_timer(m: Record, now: float) -> None:
-    """Restart the timer after an acknowledgement."""
-    congestion.restore_timeout(m)
-    m.probed, m.overtaken_by = 0, inf
-    if m.first >= m.total:
-        m.deadline = m.probe = inf
-    else:
-        m.late_at = now + m.timeout
-        _set_deadline(m, now)
-
-
 @piece
 def look(W: Integers, F: Reals, m: Record) -> None:
     """Time out, or keep waiting if the timer was restarted meanwhile."""
@@ -328,58 +191,42 @@ def look(W: Integers, F: Reals, m: Record) -> None:
         reached = m.confirmed or count_arrived(m) > 0
         if not m.linux and not reached:  # see `TcpTransfer._unheard`
             congestion.reopen(m)
-        _time_out(W, F, m, F[at.NOW])
+        time_out(m, F[at.NOW])
     _set_timer(W, F, m)
 
 
+# Acknowledgements.
+
+
 @piece
-def _time_out(W: Integers, F: Reals, m: Record, now: float) -> None:
-    """Repair overtaken segments, send a probe, or retransmit after a timeout."""
-    if not m.linux:
-        flight = boards.flight(m)
-        boards.lose_all(m)
-        _begin_anew(W, F, m, flight, at.ALONE, now)
-    # One timer serves three purposes (RFC 8985): reordering, tail probe, retransmission.
-    elif now >= m.overtaken_by:
-        m.overtaken_by = inf
-        look_for_losses(m, now)
-        if boards.first_lost(m) >= 0 and m.state <= at.DISORDER:
-            begin_repair(W, F, m, at.ALONE, now)
-        else:
-            restart_timer(m, now)
-    elif now >= m.probe:
-        m.probe, m.probed, m.deadline = inf, 1, inf
-        more = m.next < m.total
-        _send_one(W, F, m, m.next if more else m.next - 1, now)
+def take_acknowledgement(W: Integers, F: Reals, m: Record, node: int) -> None:
+    """Process an acknowledgement, and send what it allows."""
+    # Window and timer no longer matter once the rest flows as a stream.
+    if m.over or m.stream:
+        return
+    now, number, early = F[at.NOW], W[node + at.NUMBER], W[node + at.EARLY]
+    if early < 0 and sending.is_steady(m):
+        acknowledge_in_order(m, number, F[node + at.ECHO], now)
+        send_new(W, F, m, now, 0.0)
     else:
-        _lose_late(W, F, m, now)
+        acknowledge(m, number, early, F[node + at.ECHO], now)
+        send(W, F, m, now, 0.0)
 
 
 @piece
-def _lose_late(W: Integers, F: Reals, m: Record, now: float) -> None:
-    """Mark segments as lost after a timeout: see `RackSender._begin_anew`."""
-    state, retries, flight = m.state, m.retries, boards.flight(m)
-    harmed = state >= at.RECOVERY
-    # The threshold is reduced once per episode of losses.
-    over = m.first >= m.recover or (state == at.LOSS and not retries)
-    if not harmed:
-        m.sent_again_at = now
-    m.probe = m.overtaken_by = inf
-    m.doubts = 1 if not harmed or retries else 0
-    m.only_new = m.probed = 0
-    m.retries = retries + 1
-    boards.lose_late(m, now)
-    _begin_anew(W, F, m, flight, at.ALONE if not harmed or over else at.NOTHING, now)
-
-
-@part
-def _begin_anew(W: Integers, F: Reals, m: Record, flight: int, reduces: int, now: float) -> None:
-    """Shrink the window and send the first segment."""
-    m.duplicates = 0
-    m.recover = m.timed = m.next
-    # On Linux segments that were sent recently still count as in flight.
-    left = boards.flight(m)
-    congestion.time_out(m, flight, m.next, now, reduces, left)
-    m.state = at.LOSS
-    m.deadline = inf
-    _send_any(W, F, m, now)
+def take_acknowledgements(W: Integers, F: Reals, m: Record, node: int) -> None:
+    """Process several acknowledgements, the first of which arrives now, and send."""
+    if m.over or m.stream:
+        return
+    now, times, between = F[at.NOW], W[node + at.TIMES], F[node + at.BETWEEN]
+    acknowledgement = TrainAcknowledgement(
+        W[node + at.NUMBER],
+        times,
+        between,
+        F[node + at.ECHO],
+        F[node + at.ECHO_NEXT],
+        F[node + at.PACE],
+        W[node + at.EACH_TIME],
+    )
+    acknowledge_train(m, acknowledgement, now)
+    send(W, F, m, now, between * (times - 1))

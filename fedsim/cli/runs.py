@@ -197,6 +197,8 @@ def check(
         _out.print(f"{escape(str(file))} is valid", style="green")
         _out.print(escape(checked.title))
         _out.print(checked.table())
+        if checked.first_round:
+            _out.print(escape(checked.first_round))
         _out.print(LEFT_OUT)
         for concern in checked.concerns:
             _note(str(concern))

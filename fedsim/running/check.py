@@ -348,9 +348,10 @@ class Check:
         plan: the scenarios, complete, with their seeds.
         extent: the number of runs, and how long they take on this machine.
         variants: one row per variant: algorithm, clients, dimension (of the model), optimum (the
-            smallest objective; NaN if unknown), and the cost of its second round for all clients
-            together, or of its only one: round (0 if none has ended), round_s, bits_down, bits_up,
-            joules, asked (the size of the cohort, with all that gateways ask).
+            smallest objective; NaN if unknown), and the cost of one round for all clients together:
+            round_s, bits_down, bits_up, joules, asked (the size of the cohort, with all that
+            gateways ask). The round is the same for all variants (round): the second one, or the
+            first if a variant ends with it. A variant without a complete round has round 0.
         costs: one row per variant, round and group of the fleet: the mean cost per client.
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
@@ -385,6 +386,26 @@ class Check:
         return str(self.extent)
 
     @property
+    def first_round(self) -> str:
+        """What the first round costs more than the second one; empty if nothing.
+
+        The table has one round of all variants: the first starts with idle radios, and is not
+        compared with a second.
+        """
+        pairs = [each.rounds for each in self.openings.values() if len(each.rounds) == ROUNDS]
+        parts = [
+            _range_of_extra([first.seconds - second.seconds for first, second in pairs], "s"),
+            _range_of_extra(
+                [first.traffic.joules - second.traffic.joules for first, second in pairs], "J"
+            ),
+        ]
+        extra = " and ".join(filter(None, parts))
+        text = f"The first round starts with idle radios: it takes {extra} more than the second."
+        single = [name for name, each in self.openings.items() if len(each.rounds) == 1]
+        shown = f"The table shows the first round: {', '.join(single)} ends with it."
+        return " ".join([*([shown] if pairs and single else []), *([text] if extra else [])])
+
+    @property
     def models(self) -> tuple[Note, ...]:
         """Graphs, rounds and accuracy; for many clients also why rounds are played by events."""
         large = bool((self.variants["asked"] >= _LARGE).any())
@@ -399,15 +420,17 @@ class Check:
             known = self.replies[job.variant.name].known
             if len(known.first):
                 digits = known.digits_beside(deadline(job.scenario)[1])
-                alike.setdefault(describe_replies(known, digits), []).append(job.variant.name)
+                text = describe_replies(known, digits)
+                if len(self.openings[job.variant.name].rounds) == 1:  # no reply of a warm radio
+                    text = f"a client's first reply takes {_range_of(known.first, digits)}"
+                alike.setdefault(text, []).append(job.variant.name)
         yield from (Note(", ".join(names), "round", text) for text, names in alike.items())
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All notes, concerns and errors of models, a line each."""
-        return tuple(
-            map(str, (*self.notes, *self.concerns, *self.graphs, *self._rounds, *self.accuracy))
-        )
+        """What the first round costs more, then all notes, concerns and errors of models."""
+        notes = (*self.notes, *self.concerns, *self.graphs, *self._rounds, *self.accuracy)
+        return (*filter(None, [self.first_round]), *map(str, notes))
 
     def __repr__(self) -> str:
         from fedsim.core.tables import as_text  # every run loads this module, and draws no table
@@ -479,6 +502,7 @@ def check_plan(plan: Plan) -> Check:
     timed = min(_TIMED, _TIMED_ALL / len(jobs))
     openings = {job.variant.name: opening(job, timed) for job in jobs}
     pairs = [(job, openings[job.variant.name]) for job in jobs]
+    common = min((len(began.rounds) for _, began in pairs if began.rounds), default=0)
     replies = {job.variant.name: _reply_times(job, began) for job, began in pairs}
     concerns = tuple(
         Note(job.variant.name, f"algorithm.{concern.key}", concern.text)
@@ -488,7 +512,7 @@ def check_plan(plan: Plan) -> Check:
     return Check(
         plan,
         extent(plan, jobs, openings, built),
-        pd.DataFrame([_variant(job, began) for job, began in pairs]),
+        pd.DataFrame([_variant(job, began, common) for job, began in pairs]),
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
         (*added_notes(plan), *preflight_notes(jobs, openings), *deadline_notes(jobs, replies)),
         concerns,
@@ -501,8 +525,23 @@ def check_plan(plan: Plan) -> Check:
     )
 
 
-def _variant(job: Job, began: Opening) -> dict[str, object]:
-    """Return the row of a variant."""
+def _range_of_extra(extra: Sequence[float], unit: str) -> str:
+    """Return by how much variants' first rounds exceed their second ones; empty if by nothing.
+
+    >>> _range_of_extra([1.5, 2.0], "J"), _range_of_extra([0.0, 2.0], "J")
+    ('1.5 J to 2 J', 'up to 2 J')
+    >>> _range_of_extra([2.0, 2.0], "J"), _range_of_extra([-1.0], "J")
+    ('2 J', '')
+    """
+    low, high = min(extra, default=0.0), max(extra, default=0.0)
+    if high <= 0:
+        return ""
+    least, most = quantity(low, unit), quantity(high, unit)
+    return most if least == most else f"up to {most}" if low <= 0 else f"{least} to {most}"
+
+
+def _variant(job: Job, began: Opening, number: int) -> dict[str, object]:
+    """Return the row of a variant, with the cost of one of its first rounds by number."""
     row: dict[str, object] = {
         "variant": job.variant.name,
         "algorithm": job.algorithm.kind,
@@ -513,8 +552,7 @@ def _variant(job: Job, began: Opening) -> dict[str, object]:
     if not began.rounds:
         none = dict.fromkeys(("round_s", "bits_down", "bits_up", "joules"), np.nan)
         return {**row, "round": 0, **none, "asked": 0}
-    last = began.rounds[-1]
-    spent = last.traffic
+    cost = began.rounds[number - 1]
+    spent = cost.traffic
     costs = {"bits_down": spent.bits_down, "bits_up": spent.bits_up, "joules": spent.joules}
-    time = {"round": len(began.rounds), "round_s": last.seconds}
-    return {**row, **time, **costs, "asked": spent.cohort}
+    return {**row, "round": number, "round_s": cost.seconds, **costs, "asked": spent.cohort}

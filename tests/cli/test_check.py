@@ -9,6 +9,7 @@ from rich.console import Console
 
 import fedsim
 from fedsim.cli.job_table import overview
+from fedsim.core.text import quantity
 from fedsim.results.record.scenarios import Note
 from tests.runs import SMALL, small
 
@@ -135,6 +136,33 @@ def test_the_slowest_reply_is_how_long_a_round_takes() -> None:
     (times,), rounds = found.replies.values(), found.openings["base"].rounds
     assert times.shortest.max() == pytest.approx(min(each.seconds for each in rounds))
     assert times.first.max() == pytest.approx(rounds[0].seconds)
+
+
+def test_variants_are_compared_in_the_same_round() -> None:
+    """A second round starts with radios in their tails, and costs less than a first one."""
+    fleet = [{"count": 2, "device": "phone-mid", "radio": "lte"}]
+    single: dict[str, object] = {"once": {"stop": {"rounds": 1}}}
+    both = fedsim.check(small(fleet=fleet, stop={"rounds": 3}))
+    (alone,) = both.variants.to_dict("records")
+    found = fedsim.check(small(fleet=fleet, stop={"rounds": 3}, variants=single))
+    first, second = found.openings["base"].rounds
+    rows = found.variants.set_index("variant")
+    assert alone["round"] == 2
+    assert alone["joules"] == second.traffic.joules < first.traffic.joules
+    assert rows["round"].tolist() == [1, 1]
+    assert rows["joules"].tolist() == [first.traffic.joules] * 2
+    assert rows["round_s"].tolist() == [first.seconds] * 2
+    seconds = quantity(first.seconds - second.seconds, "s")
+    joules = quantity(first.traffic.joules - second.traffic.joules, "J")
+    extra = f"it takes {seconds} and {joules} more than the second."
+    assert both.first_round == f"The first round starts with idle radios: {extra}"
+    assert found.first_round.startswith("The table shows the first round: once ends with it. ")
+    assert found.first_round.endswith(extra)
+    assert found.lines[0] == found.first_round
+
+
+def test_a_first_round_that_costs_no_more_is_not_mentioned() -> None:
+    assert fedsim.check(small()).first_round == ""
 
 
 def _beside(span: str) -> tuple[float, list[Note]]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.results.record.earlier import EARLIER, TRASH
+from fedsim.results.record.folder import HISTORY
 from fedsim.results.record.outputs import OUTPUTS
-from fedsim.running.history import HISTORY
 
 SMALL: Mapping[str, Any] = {
     "name": "small",

@@ -184,7 +184,11 @@ Place = Annotated[
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5"),
+    typer.Option(
+        "--target",
+        metavar="COLUMN=NUMBER",
+        help="the target, such as gap=1e-5 or test_accuracy=85%",
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,

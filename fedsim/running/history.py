@@ -23,16 +23,13 @@ from fedsim.core.signals import defer_signals
 from fedsim.core.table_columns import higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.best import feasible_figure
-from fedsim.results.record.folder import SUMMARY
+from fedsim.results.record.folder import HISTORY, SUMMARY
 from fedsim.results.record.journal import append_lines, read_lines
-from fedsim.results.record.lock import is_held, may_run
+from fedsim.results.record.lock import command_line, is_held, may_run
 from fedsim.results.record.read import hold_no_runs, missing, run_folders
 from fedsim.results.record.studies import Study
 from fedsim.results.record.summary import end_of
 from fedsim.results.result import Result
-
-HISTORY = ".history.jsonl"
-"""In OUT: the journal."""
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 """How a call has ended: all runs have ended well, it was interrupted, or some have failed."""
@@ -92,6 +89,7 @@ def record_call(
         "runs": runs,
         "shard": shard,
         "fresh": fresh,
+        "command": command_line(),
         "fedsim": VERSION,
         "host": platform.node(),
         "process": os.getpid(),

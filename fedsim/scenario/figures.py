@@ -3,17 +3,17 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ValidationError, create_model
 
 from fedsim.core.blocks.registry import kinds_of
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.blocks.wording import LEAST_PER_CENT, nearest, printable, unknown
+from fedsim.core.blocks.wording import nearest, no_share, printable, unknown
 from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
 from fedsim.problems.programs import reports
-from fedsim.protocol.stop_rules import MeasureTarget
+from fedsim.protocol.stop_rules import MeasureTarget, StopRule
 from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import Located
 from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
@@ -40,8 +40,8 @@ def targets(
             text = "a stop rule and a measure's column have this name; give the rule another kind"
             yield f"stop.{name}", text, name
     for rule in stop.rules:
-        if isinstance(rule, MeasureTarget) and rule.value > 1 and rule.measure in HIGHER_IS_BETTER:
-            yield f"stop.{rule.key}", _above_one(rule), rule.value
+        if _is_no_share(rule):
+            yield f"stop.{rule.key}", no_share(rule.measure, rule.value), rule.value
         for name in rule.columns:
             if name in measured or name in ("objective", "gap"):
                 continue
@@ -60,14 +60,6 @@ def targets(
                 every = ["objective", "gap", *dict.fromkeys([*known, *measured])]
                 text = f"reads a column that no run evaluates: {unknown(name, every)}"
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
-
-
-def _above_one(rule: MeasureTarget) -> str:
-    """Return a message on an accuracy above 1, which may have been meant in per cent."""
-    text = f"got {rule.value:g}, but {rule.measure} is at most 1 (100 %)"
-    if LEAST_PER_CENT <= rule.value <= 100:
-        return f"{text}; give {rule.value / 100:g} for {rule.value:g} %"
-    return f"{text}; give a share, such as 0.85 or 85 %"
 
 
 def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
@@ -98,6 +90,13 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
         return []  # these blocks report their own errors
     unread = targets(read.stop, read.measures, reports(read.loss) if known else None)
     return [(key, text) for key, text, _ in unread]
+
+
+def _is_no_share(rule: StopRule) -> TypeGuard[MeasureTarget]:
+    """Return whether a rule gives a share, such as an accuracy, a value outside 0 to 1."""
+    if not isinstance(rule, MeasureTarget) or rule.measure not in HIGHER_IS_BETTER:
+        return False
+    return not 0 <= rule.value <= 1
 
 
 @cache

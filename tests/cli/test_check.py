@@ -162,7 +162,8 @@ def test_variants_are_compared_in_the_same_round() -> None:
 
 
 def test_a_first_round_that_costs_no_more_is_not_mentioned() -> None:
-    assert fedsim.check(small()).first_round == ""
+    problem = {**SMALL["problem"], "split": {"kind": "contiguous", "clients": 2}}
+    assert fedsim.check(small(fleet=[], problem=problem)).first_round == ""
 
 
 def _beside(span: str) -> tuple[float, list[Note]]:

@@ -13,7 +13,7 @@ import fedsim
 from fedsim.cli import app
 from fedsim.core.errors import TheoryWarning
 from fedsim.core.tables import as_text
-from fedsim.results.analysis import Comparison, cost_to_target, gather, labels_of
+from fedsim.results.analysis import Comparison, Target, cost_to_target, gather, labels_of
 from fedsim.results.record.read import read_all, run_folders
 from tests.runs import small
 
@@ -278,6 +278,9 @@ def test_of_many_variants_those_that_matter_are_drawn(out: Path, tmp_path: Path)
         (["--target", "gap=nan"], ["got 'gap=nan'"]),
         (["--target", "gap=-1"], ["got 'gap=-1'", "no gap is below 0"]),
         (["--target", "gap=0"], ["got 'gap=0'"]),
+        (["--target", "gap=85%"], ["got 'gap=85%'"]),
+        (["--target", "test_accuracy=85"], ["at most 1 (100 %)", "give 0.85 for 85 %"]),
+        (["--target", "test_accuracy=-0.1"], ["test_accuracy is at least 0", "0.85 or 85 %"]),
         (["--target", "accuracy=0.9"], ["'accuracy'", "objective, gap"]),
         (["--target", "t=0.9"], ["'t'", "objective, gap"]),
         (["--against", "adam"], ["'adam'", "base, gd, slow"]),
@@ -291,6 +294,11 @@ def test_what_cannot_be_compared_is_said(
     assert not (tmp_path / "files").exists()
 
 
+@pytest.mark.parametrize("text", ["0.85", "85%", "85 %", " 85 % "])
+def test_a_share_is_read_in_per_cent_too(text: str) -> None:
+    assert Target.read(f"test_accuracy={text}") == Target("test_accuracy", 0.85)
+
+
 def test_folders_without_runs_are_no_comparison(out: Path, tmp_path: Path) -> None:
     check_blame(compare(out, tmp_path / "none"), "there is no folder", "none")
     check_blame(compare(tmp_path), "there are no runs in", "fedsim run")
@@ -302,7 +310,7 @@ def test_where_no_run_is_left_each_is_named(other: Path, tmp_path: Path) -> None
     (copy / "base/seed-1/summary.json").unlink()
     (copy / "wifi/seed-1/rounds.parquet").write_bytes(b"")
     result = compare(copy)
-    check_blame(result, "has not ended", "is damaged", str(Path("wifi/seed-1")))
+    check_blame(result, "missing: 1 of 1 of base", "is damaged", str(Path("wifi/seed-1")))
     assert not (copy / "comparison").exists()
 
 

@@ -379,18 +379,19 @@ def test_a_deadline_that_some_replies_missed_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "remedy"),
+    ("value", "bound", "remedy"),
     [
-        (85, "give 0.85 for 85 %"),
-        (850, "give a share, such as 0.85 or 85 %"),
-        (1.5, "give a share, such as 0.85 or 85 %"),
+        (85, "at most 1 (100 %)", "give 0.85 for 85 %"),
+        (850, "at most 1 (100 %)", "give a share, such as 0.85 or 85 %"),
+        (1.5, "at most 1 (100 %)", "give a share, such as 0.85 or 85 %"),
+        (-0.1, "at least 0", "give a share, such as 0.85 or 85 %"),
     ],
 )
-def test_a_share_above_one_can_never_be_reached(value: float, remedy: str) -> None:
+def test_a_share_outside_zero_to_one_is_refused(value: float, bound: str, remedy: str) -> None:
     stop = {"rounds": 3, "train_accuracy": value}
     with pytest.raises(fedsim.ScenarioError) as caught:
         fedsim.check(PLAIN | {"problem": IRIS, "measures": ["train_accuracy"], "stop": stop})
     (fault,) = caught.value.faults
     assert str(fault) == (
-        f"stop.train_accuracy: got {value}, but train_accuracy is at most 1 (100 %); {remedy}"
+        f"stop.train_accuracy: got {value}, but train_accuracy is {bound}; {remedy}"
     )

@@ -15,6 +15,19 @@ LEAST_PER_CENT = 10
 """A share from this number to 100 is taken for per cent: 1.5 is rather 150 % than 1.5 %."""
 
 
+def no_share(name: str, value: float) -> str:
+    """Return a message on a share outside 0 to 1, which may have been meant in per cent.
+
+    >>> no_share("test_accuracy", 85)
+    'got 85, but test_accuracy is at most 1 (100 %); give 0.85 for 85 %'
+    """
+    bound = "at most 1 (100 %)" if value > 1 else "at least 0"
+    text = f"got {value:g}, but {name} is {bound}"
+    if LEAST_PER_CENT <= value <= 100:
+        return f"{text}; give {value / 100:g} for {value:g} %"
+    return f"{text}; give a share, such as 0.85 or 85 %"
+
+
 def printable(text: str, longest: int = _LONGEST) -> str:
     r"""Return `text` on one line, shortened, with unprintable characters escaped.
 

@@ -39,6 +39,9 @@ SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"
 """In OUT, beside the folders of the variants; see `fedsim.results.record.studies`."""
 
+HISTORY = ".history.jsonl"
+"""In OUT: the journal of the calls of `fedsim run`; see `fedsim.running.history`."""
+
 FAILED = "failed.json"
 """The reason why a run failed; removed when the run is made again."""
 

@@ -193,16 +193,21 @@ def refusal(folder: Path) -> str:
     return f"{folder} is in use: {writer}; wait for its end, or give another folder with --out"
 
 
-def _describe_owner() -> str:
-    """Return this process's identity for the lock-owner file, as JSON."""
+def command_line() -> list[str]:
+    """Return the words of the command that started this process: fedsim, run, its arguments."""
     name = Path(sys.argv[0] or sys.executable)
     called = name.parent.name if name.name == "__main__.py" else name.name
+    return [called, *sys.argv[1:]]
+
+
+def _describe_owner() -> str:
+    """Return this process's identity for the lock-owner file, as JSON."""
     now = datetime.now(UTC).astimezone()
     holder = {
         "process": os.getpid(),
         "host": platform.node(),
         "since": now.isoformat(sep=" ", timespec="seconds"),
-        "command": shlex.join([called, *sys.argv[1:]]),
+        "command": shlex.join(command_line()),
     }
     return json.dumps(holder) + "\n"
 

@@ -7,6 +7,7 @@ scenario overwrites these runs.
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -16,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core.atomic import unwritable, write_whole
 from fedsim.core.errors import DataError
-from fedsim.results.record.folder import STUDY
+from fedsim.results.record.folder import HISTORY, STUDY
+from fedsim.results.record.journal import read_lines
 from fedsim.results.record.manifest import (
     MADE_FROM,
     PRICED_FROM,
@@ -88,6 +90,25 @@ class Study:
 
 
 _STUDY = TypeAdapter(Study)
+
+_RESUME = ("fedsim", "run")
+"""The words with which a command begins that makes the missing runs of its study."""
+
+
+def resuming_command(out: Path, study: Study) -> str:
+    """Return the command that makes the missing runs of a study; empty if it is not known.
+
+    It is the last `fedsim run` of the folder for these scenarios, as its history has it. A call
+    from Python, or for one share of the runs, is none.
+    """
+    for line in reversed(read_lines(out / HISTORY)):
+        words = line.get("command")
+        if line.get("digest") != study.digest or not isinstance(words, list):
+            continue
+        if tuple(words[:2]) == _RESUME and not line.get("shard"):
+            # With --fresh it would repeat the runs that exist.
+            return shlex.join(str(word) for word in words if word != "--fresh")
+    return ""
 
 
 def read_study(out: Path) -> Study | None:

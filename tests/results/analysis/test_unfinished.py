@@ -1,6 +1,8 @@
 """A campaign that was cut off is compared as far as it went, and says what it lacks."""
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -58,12 +60,11 @@ def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_pat
     assert result.exit_code == 0, result.output
     assert "unfinished: 2 of 4 runs" in " ".join(result.stdout.split())
     told = (
-        f"left out: {cut_off} is unfinished, with 2 of 4 runs of the scenario phones: "
-        f"{cut_off}/base/seed-2 has not ended (there are 100 rounds of it), "
-        f"{cut_off}/gd/seed-2 has not begun; run the scenario again to finish it"
+        f"left out: {cut_off} is unfinished: it has 2 of 4 runs of the scenario phones;"
+        " missing: 1 of 2 of base, 1 of 2 of gd."
+        f" To resume, run the scenario again into {cut_off}"
     )
     assert told in result.stderr.splitlines()
-    assert result.stderr.count("base/seed-2") == 1
     for name in ("runs", "costs", "pairs"):
         assert set(pd.read_csv(tmp_path / f"{name}.csv")["unfinished"]) == {"2 of 4 runs"}
     for figure in tmp_path.glob("*.svg"):
@@ -75,7 +76,7 @@ def test_the_report_names_them_as_well(cut_off: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     result = CliRunner().invoke(app, ["report", str(cut_off), "--out", str(page)])
     assert result.exit_code == 0, result.output
-    assert f"{cut_off}/base/seed-2 has not ended (there are 100 rounds of it)" in page.read_text()
+    assert f"{cut_off} is unfinished: it has 2 of 4 runs" in page.read_text()
 
 
 @pytest.mark.slow
@@ -92,7 +93,7 @@ def test_a_campaign_without_a_run_that_has_ended_says_how_far_it_is(tmp_path: Pa
 
     with pytest.raises(KeyboardInterrupt):
         fedsim.run(STUDY, out=tmp_path, watch=watch)
-    with pytest.raises(fedsim.DataError, match=r"0 of 4 runs .*base/seed-1 has not ended"):
+    with pytest.raises(fedsim.DataError, match=r"0 of 4 runs .*missing: 2 of 2 of base"):
         Comparison.of([tmp_path])
 
 
@@ -103,17 +104,49 @@ def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("priced", "helps"), [(False, "run the scenario"), (True, "price the runs")]
+    ("priced", "helps"), [(False, "run the scenario again into {}"), (True, "price the runs again")]
 )
 def test_what_finishes_a_folder_is_what_has_made_it(
     priced: bool, helps: str, tmp_path: Path
 ) -> None:
-    left = UnfinishedCampaign(tmp_path, "phones", 3, {"gd": [2]}, priced)
+    study = Study("phones", "", {}, priced, {"base": [1], "gd": [1, 2]})
+    left = UnfinishedCampaign(tmp_path, study, {"gd": [2]})
     assert left.extent == "2 of 3 runs"
     assert left.describe() == (
-        f"{tmp_path} is unfinished, with 2 of 3 runs of the scenario phones:"
-        f" {tmp_path}/gd/seed-2 has not begun; {helps} again to finish it"
+        f"{tmp_path} is unfinished: it has 2 of 3 runs of the scenario phones;"
+        f" missing: 1 of 2 of gd. To resume, {helps.format(tmp_path)}"
     )
+
+
+def test_missing_runs_are_counted_however_many_there_are(tmp_path: Path) -> None:
+    seeds = {f"variant-{number}": [*range(1, 21)] for number in range(9)}
+    left = UnfinishedCampaign(tmp_path, Study("many", "", {}, seeds=seeds), seeds)
+    assert "missing: 20 of 20 of variant-0, " in left.describe()
+    assert ", 80 of 4 more variants. To resume, " in left.describe()
+    assert len(left.describe()) < 300 + 2 * len(str(tmp_path))
+
+
+def test_the_command_that_resumes_is_the_one_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --fresh, which would repeat all runs; a share of the runs is not all of them."""
+    study = tmp_path / "my study.yaml"
+    monkeypatch.chdir(tmp_path)
+    study.write_text(json.dumps(STUDY | {"stop": {"rounds": 2}}))
+    shard = ["--shard", "1/2"]
+    for words in (["my study.yaml", "--set", "seeds=3", "--fresh"], ["my study.yaml", *shard]):
+        words += ["--set", "seeds=3", "--out", "out"]
+        monkeypatch.setattr("sys.argv", ["/bin/fedsim", "run", *words])
+        result = CliRunner().invoke(app, ["run", *words])
+        assert result.exit_code == 0, result.output
+    assert Comparison.of([Path("out")]).runs.left_out == ()
+    shutil.rmtree("out/gd/seed-3")
+    (note,) = Comparison.of([Path("out")]).runs.left_out
+    command = "fedsim run 'my study.yaml' --set seeds=3 --set seeds=3 --out out"
+    assert note.endswith(f"missing: 1 of 3 of gd. To resume, repeat `{command}`")
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    assert Comparison.of([Path("out")]).runs.left_out == ()
 
 
 @pytest.mark.slow
@@ -133,7 +166,7 @@ def test_a_pricing_that_was_cut_off_says_what_it_lacks(tmp_path: Path) -> None:
     runs = Comparison.of([priced]).runs
     assert runs.extent == "2 of 4 runs"
     (note,) = runs.left_out
-    assert f"{priced}/gd/seed-2 has not begun; price the runs again to finish it" in note
+    assert note.endswith("missing: 2 of 2 of gd. To resume, price the runs again")
     fedsim.reprice(run / "gd", wifi, priced)
     assert Comparison.of([priced]).runs.extent == ""
 

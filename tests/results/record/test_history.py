@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.results.analysis import cost_to_target, quantity
+from fedsim.results.record.folder import HISTORY
 from fedsim.results.record.journal import append_lines, read_lines
 from fedsim.results.record.lock import hold
-from fedsim.running.history import HISTORY, best_variant, read_history
+from fedsim.running.history import best_variant, read_history
 from fedsim.running.run import RunProgress
 from tests.runs import PEERS, files, small
 
@@ -72,7 +73,7 @@ def test_an_interrupt_and_a_failure_are_recorded(tmp_path: Path) -> None:
         fedsim.run(scenario(), out=tmp_path, watch=fail)
     stopped, failed = read_history(tmp_path)
     assert (stopped.ended, failed.ended) == ("stopped", "failed")
-    assert failed.result.startswith("RuntimeError: test_history.py:69 `raise RuntimeError(")
+    assert failed.result.startswith("RuntimeError: test_history.py:70 `raise RuntimeError(")
     assert failed.result.endswith(": the callback")
     assert failed.failed == 1
 

@@ -14,9 +14,8 @@ import fedsim
 from fedsim.cli import app
 from fedsim.core.atomic import Draft, check_links, write_whole
 from fedsim.core.errors import OutputError
-from fedsim.results.record.folder import RunFolder
+from fedsim.results.record.folder import HISTORY, RunFolder
 from fedsim.results.record.parts import PartWriter, remove_parts
-from fedsim.running.history import HISTORY
 from tests.runs import files, small
 
 STUDY = small(stop={"rounds": 2}, models={"every": 1})

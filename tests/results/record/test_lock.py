@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
+from fedsim.results.record.folder import HISTORY
 from fedsim.results.record.lock import (
     HOLDER,
     LOCK,
@@ -32,7 +33,6 @@ from fedsim.results.record.lock import (
     is_held,
     share,
 )
-from fedsim.running.history import HISTORY
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})

@@ -11,8 +11,8 @@ import fedsim
 from fedsim.cli import app
 from fedsim.core.errors import FedsimError
 from fedsim.core.files import open_file, read_bytes
+from fedsim.results.record.folder import HISTORY
 from fedsim.results.record.journal import append_lines, read_lines
-from fedsim.running.history import HISTORY
 from tests.runs import files, small
 
 STUDY = small(stop={"rounds": 2}, models={"every": 1})

@@ -9,16 +9,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy.special import stdtrit
 
-from fedsim.core.blocks.wording import nearest
+from fedsim.core.blocks.spec import per_cent
+from fedsim.core.blocks.wording import nearest, no_share
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.core.table_columns import (
-    COSTS,
-    HIGHER_IS_BETTER,
-    SPENT,
-    UNITS,
-    higher_is_better,
-)
+from fedsim.core.table_columns import COSTS, HIGHER_IS_BETTER, SPENT, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
@@ -210,19 +205,27 @@ class Target(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Target":
-        """Read "gap=1e-5".
+        """Read "gap=1e-5" or "test_accuracy=85 %".
 
         Raises:
-            DataError: it is nothing of the kind, or a gap that no run can reach.
+            DataError: it is nothing of the kind, or a value that no run can reach.
         """
         measure, _, value = text.partition("=")
+        measure = measure.strip()
+        # Of a gap and an objective there is no per cent: neither is a share.
+        number = value if measure in {"gap", "objective"} else str(per_cent(value.strip()))
         try:
-            target = cls(measure.strip(), float(value))
+            target = cls(measure, float(number))
         except ValueError:
             target = cls()
         if not target.measure or not np.isfinite(target.value):
-            wanted = "give a column of the round table and a number, such as gap=1e-5"
+            wanted = (
+                "give a column of the round table and a number, such as gap=1e-5 or"
+                " test_accuracy=85%"
+            )
             raise DataError("target", f"--target: got {text!r}; {wanted}")
+        if measure in HIGHER_IS_BETTER and not 0 <= target.value <= 1:
+            raise DataError("target", f"--target: {no_share(measure, target.value)}")
         if target.measure == "gap" and target.value <= 0:
             wanted = "no gap is below 0; give a number above it, such as gap=1e-5"
             raise DataError("target", f"--target: got {text!r}; {wanted}")

@@ -20,7 +20,6 @@ from fedsim.core.text import quantity
 from fedsim.results.analysis.costs import (
     figure,
     final_cost,
-    last_round,
     measures_in,
     outcomes,
     with_grams,
@@ -36,14 +35,15 @@ from fedsim.results.record.scenarios import (
     read_text,
     setting_of,
 )
-from fedsim.results.record.studies import Study, read_study
+from fedsim.results.record.studies import Study, read_study, resuming_command
 from fedsim.results.record.summary import is_empty
 from fedsim.results.record.variants import labels
 
 # The missing runs of an interrupted campaign. Its folder does not show whether a process is still
 # making them: they may end while this is read.
 
-_MOST = 20  # runs that are named
+_MOST = 5
+"""Variants that are named."""
 
 
 class UnfinishedCampaign(NamedTuple):
@@ -51,21 +51,17 @@ class UnfinishedCampaign(NamedTuple):
 
     Attributes:
         place: the folder.
-        name: of the scenario.
-        asked: how many runs there are to be.
-        lacking: the seeds that lack, of each variant that lacks any.
-        priced: whether the runs are re-priced.
+        study: the scenario, with the seeds to run for each variant.
+        lacking: the missing seeds of each variant that lacks any.
     """
 
     place: Path
-    name: str
-    asked: int
+    study: Study
     lacking: Mapping[str, list[int]]
-    priced: bool
 
     @property
     def folders(self) -> set[Path]:
-        """Where the runs that lack are, or will be, in full."""
+        """The full paths of the missing runs."""
         return {
             RunFolder.place(self.place, variant, seed).resolve()
             for variant, seeds in self.lacking.items()
@@ -75,28 +71,26 @@ class UnfinishedCampaign(NamedTuple):
     @property
     def extent(self) -> str:
         """How far the campaign went, such as "4 of 6 runs"."""
-        return f"{self.asked - len(self.folders)} of {self.asked} runs"
+        count = sum(map(len, self.study.seeds.values()))
+        return f"{count - len(self.folders)} of {count} runs"
 
     def describe(self) -> str:
-        """Return which runs are missing, and how far those went that had begun."""
-        missing = ", ".join(
-            self._missing(variant, seed)
+        """Return the number of missing runs by variant, and the command that makes them."""
+        parts = [
+            f"{len(seeds)} of {len(self.study.seeds[variant])} of {variant}"
             for variant, seeds in self.lacking.items()
-            for seed in seeds
-        )
-        text = f"{self.place} is unfinished, with {self.extent} of the scenario {self.name}"
-        helps = "price the runs" if self.priced else "run the scenario"
-        return f"{text}: {missing}; {helps} again to finish it"
+        ]
+        if (more := len(parts) - _MOST) > 0:
+            rest = sum(map(len, [*self.lacking.values()][_MOST:]))
+            parts = [*parts[:_MOST], f"{rest} of {more} more variants"]
+        text = f"{self.place} is unfinished: it has {self.extent} of the scenario {self.study.name}"
+        return f"{text}; missing: {', '.join(parts)}. To resume, {self._remedy()}"
 
-    def _missing(self, variant: str, seed: int) -> str:
-        folder = RunFolder.place(self.place, variant, seed)
-        if not folder.exists():
-            return f"{folder} has not begun"
-        try:
-            rounds = last_round(read_table(folder, "rounds", ["round"]).to_pandas())
-        except (FileNotFoundError, DataError):
-            return f"{folder} has not ended"
-        return f"{folder} has not ended (there are {rounds} rounds of it)"
+    def _remedy(self) -> str:
+        if self.study.priced:
+            return "price the runs again"
+        command = resuming_command(self.place, self.study)
+        return f"repeat `{command}`" if command else f"run the scenario again into {self.place}"
 
 
 def find_unfinished(place: Path, study: Study | None) -> Iterator[UnfinishedCampaign]:
@@ -105,9 +99,7 @@ def find_unfinished(place: Path, study: Study | None) -> Iterator[UnfinishedCamp
     lacking = {variant: list(_lacking(place, variant, own)) for variant, own in seeds.items()}
     some = {variant: own for variant, own in lacking.items() if own}
     if study and some:
-        yield UnfinishedCampaign(
-            place, study.name, sum(map(len, seeds.values())), some, study.priced
-        )
+        yield UnfinishedCampaign(place, study, some)
 
 
 def _lacking(place: Path, variant: str, seeds: list[int]) -> Iterator[int]:

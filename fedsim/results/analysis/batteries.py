@@ -72,7 +72,11 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
 
     Example:
         >>> lives = battery_lives(result)
-        >>> print(lives[["variant", "client", "charge", "empty"]].head(2).round(3).to_string())
+        >>> shown = lives[["variant", "seed", "client", "charge", "empty"]]
+        >>> print(shown.head(2).round(3).to_string(index=False))
+        variant  seed   client  charge  empty
+           base     1 client-0     0.5  False
+           base     1 client-1     0.5  False
     """
     return lives_of({(path.parent.name, _seed(path)): path for path in result.runs})
 

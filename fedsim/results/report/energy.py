@@ -116,11 +116,6 @@ def battery_tables(study: ReportedStudy) -> list[PageTable]:
     return [_page_table(table) for table in (known.lasting(), known.taken())]
 
 
-def _with_whole(amounts: "pd.Series[float]") -> list[tuple[float, float]]:
-    """Return each of some amounts of energy with the largest of them."""
-    return [(float(amount), float(amounts.max())) for amount in amounts]
-
-
 def _page_table(table: BatteryTable) -> PageTable:
     rows = [
         [TableCell(cell.text, cell.value, under=cell.under) for cell in row] for row in table.rows
@@ -143,14 +138,16 @@ def battery_table(study: ReportedStudy) -> PageTable | None:
     groups = own.groupby(["variant", "kind"], sort=False, observed=True)
     means = groups[columns].mean()
     deaths = groups["depletions"].sum()
-    rows = [
-        [
-            *words(study.labels[str(variant)], kind),
-            *(_part(*each) for each in _with_whole(means.loc[(variant, kind), columns])),
-            digits(float(deaths[variant, kind]) / study.seeds[str(variant)]),
-        ]
-        for variant, kind in means.index
-    ]
+    rows = []
+    for variant, kind in means.index:
+        amounts = [float(means.loc[(variant, kind), name]) for name in columns]
+        rows.append(
+            [
+                *words(study.labels[str(variant)], kind),
+                *(_part(amount, max(amounts)) for amount in amounts),
+                digits(float(deaths[variant, kind]) / study.seeds[str(variant)]),
+            ]
+        )
     heads = ("variant", "kind", "at the start", "charged", "drained", "at the end", "depletions")
     return PageTable(
         "Energy of batteries, means over clients and seeds; depletions per run", heads, rows

@@ -245,11 +245,11 @@ def test_a_fan_holds_the_charges_of_the_batteries_and_few_have_a_line_each(
     axis = analysis.plot_batteries(result, "gd", 1)
     ends = [np.asarray(line.get_ydata())[-1] for line in axis.get_lines()]
     assert ends == pytest.approx(left.tolist(), rel=1e-3)
-    assert axis.get_legend_handles_labels()[1] == ["phone-mid"]
+    assert axis.get_legend_handles_labels()[1] == ["0: phone-mid, lte"]
     monkeypatch.setattr("fedsim.results.analysis.plots.energy._FEW", 0)
     axis = analysis.plot_batteries(result, "gd", 1)
     (line,) = axis.get_lines()
-    assert line.get_label() == "phone-mid"
+    assert line.get_label() == "0: phone-mid, lte"
     assert line.get_ydata()[-1] == pytest.approx(left.median(), rel=1e-3)  # type: ignore[index]
     assert len(axis.collections) == 2  # the bands
     with pytest.raises(fedsim.DataError, match="no client of this run has a battery"):

@@ -386,8 +386,51 @@ NOT_AMPLIFIED: dict[str, dict[str, Any]] = {
         "participation": {"kind": "uniform", "count": 40},
         "problem": LOGISTIC | {"split": {"kind": "lognormal", "sigma": 1.0}, "weights": "rows"},
     },
-    "is empty": {"participation": {"kind": "poisson", "count": 5}},
 }
+
+
+def test_check_and_the_run_charge_the_same(tmp_path: Path) -> None:
+    """Amplified, `check` foretells what a run ends with; else each client has its own replies."""
+    fleet = [{"count": 40, "device": "phone-mid", "radio": "lte"}]
+    scenario = {
+        "problem": LOGISTIC | {"weights": "equal"},
+        "algorithm": FEDAVG | {"step_size": "1/L_max"},
+        "fleet": fleet,
+        "privacy": {"clip": 1, "noise": 1},
+        "stop": {"rounds": 12},
+    }
+    over = {"kind": "uniform", "over": 1.5, "late": "drop"}
+    for name, more in {"whole": {}, "over": over}.items():
+        blocks = scenario | {"participation": {"kind": "poisson", "count": 20} | more}
+        notes = {note.key: note.text for note in fedsim.check(blocks).notes}
+        fedsim.run(blocks, out=tmp_path / name)
+        spent = [client["epsilon"] for client in clients_of(tmp_path / name)]
+        foretold = float(notes["privacy"].split()[1])
+        if name == "whole":
+            assert spent == pytest.approx([foretold] * 40, rel=1e-3)
+        else:
+            assert max(spent) <= foretold * (1 + 1e-3)
+            average = float(notes["privacy"].partition(" in each, and ")[2].split()[0])
+            assert min(spent) < average < max(spent)
+            assert "after 6 replies, the average if none is missing (a run" in notes["privacy"]
+
+
+def test_a_run_that_noise_has_spoilt_is_advised_of_noise(tmp_path: Path) -> None:
+    """A round's noise has the length z sqrt(d)/n of a mean update; a longer one, or a step of at
+    most 1/L, is the cause."""
+    known = small()["problem"] | {"weights": "equal"}
+    fedavg = {"kind": "fedavg", "step_size": "1/L_max", "local_steps": 1}
+    for noise, reason in ((20.0, "noise of a round is"), (0.5, "so the noise is the cause")):
+        privacy = {"clip": 500, "noise": noise}
+        blocks = {"problem": known, "algorithm": fedavg, "privacy": privacy}
+        result = fedsim.run(small(**blocks), out=tmp_path / f"{noise}")
+        (text,) = (note.text for note in result.notes if note.key == "objective")
+        assert reason in text
+        assert "try" not in text
+    plan = fedsim.load(small(**blocks))
+    terms = Builder(plan).build(plan.variants[0], 1).terms
+    assert terms is not None
+    assert terms.noise_length == pytest.approx(0.5 * terms.coordinates**0.5 / 5)
 
 
 def test_check_says_which_bound_holds() -> None:

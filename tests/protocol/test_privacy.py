@@ -59,7 +59,8 @@ OPACUS = json.loads(Path(__file__).with_name("opacus.json").read_text())
 @pytest.mark.parametrize("run", OPACUS, ids=str)
 def test_opacus_has_the_same_divergences_and_epsilon(run: list[float]) -> None:
     rate, noise, steps, epsilon, *shown = run
-    bound = poisson(rate * 1000, 1000) if rate < 1 else ALL
+    # Of so many clients no draw is empty, as Opacus has it.
+    bound = poisson(rate * 1e6, 10**6) if rate < 1 else ALL
     divergence = steps * divergences(noise**-2, bound)
     ours = dict(zip(renyi_orders(), divergence, strict=True))
     assert [ours[ORDERS[place]] for place in (0, 1, 8, 30, 61)] == pytest.approx(shown, rel=1e-9)
@@ -94,6 +95,49 @@ def test_sampling_amplifies_and_rounds_add_up() -> None:
         account.close()
     assert account.epsilon == pytest.approx(drawn, rel=1e-12)
     assert (account.epsilons == account.epsilon).all()
+
+
+@pytest.mark.needs("privacy")
+@pytest.mark.parametrize(("clients", "sample"), [(1, 0.5), (2, 0.3), (3, 1.5), (5, 2.0)])
+def test_a_round_whose_empty_draws_are_repeated_costs_at_most_its_bound(
+    clients: int, sample: float
+) -> None:
+    """The divergence of the whole law of a round, integrated, with and without a client's reply.
+
+    Replies are at the ends of the clip, so that the others' sum is binomial.
+    """
+    rate, noise, values = sample / clients, 0.8, np.linspace(-30, 40, 140_001)
+    some = np.arange(clients)  # the others that are drawn
+    draws = stats.binom(clients - 1, rate).pmf(some)
+    weights = np.concatenate([draws * (1 - rate), draws * rate])
+    weights[0] = 0.0  # the empty draw is repeated
+    weights /= weights.sum()
+    with_it, without = (
+        logsumexp(
+            stats.norm.logpdf(values[:, None], np.concatenate([some, some + reply]), noise),
+            b=weights,
+            axis=1,
+        )
+        for reply in (1, 0)
+    )
+    ours = dict(zip(renyi_orders(), divergences(noise**-2, poisson(sample, clients)), strict=True))
+    for order in (2.0, 4.0, 16.0):
+        for one, other in ((with_it, without), (without, with_it)):
+            moment = logsumexp(order * one + (1 - order) * other) + np.log(values[1] - values[0])
+            assert float(moment) / (order - 1) <= ours[order] * (1 + 1e-9)
+
+
+@pytest.mark.needs("privacy")
+def test_epsilon_is_continuous_in_the_sample() -> None:
+    """It rises to that of all clients; one client by itself is always drawn."""
+    samples = [5.0, 20.0, 20.01, 22.0, 39.99, 40.0]
+    spent = [planned_epsilon(60, 1.0, poisson(each, 40), 1e-5) for each in samples]
+    assert (np.diff(spent) > 0).all()
+    assert spent[2] == pytest.approx(spent[1], rel=1e-3)
+    assert spent[5] == pytest.approx(spent[4], rel=1e-3)
+    whole = planned_epsilon(60, 1.0, ALL, 1e-5)
+    assert spent[5] == pytest.approx(whole)
+    assert planned_epsilon(60, 1.0, poisson(0.01, 1), 1e-5) == pytest.approx(whole)
 
 
 @pytest.mark.needs("privacy")

@@ -54,10 +54,16 @@ class Bound:
     tree: int = 0
 
     @property
+    def lone(self) -> float:
+        """The probability that a Poisson draw is a certain client alone, if it is not empty."""
+        if self.clients == 1:
+            return 1.0
+        rate, others = self.sample / self.clients, self.clients - 1
+        return float(rate * (1 - rate) ** others / (1 - (1 - rate) ** self.clients))
+
+    @property
     def relation(self) -> str:
         """The neighbouring relation, for people."""
-        if self.sampling == "poisson":
-            return "one client is added or removed"
         if self.sampling == "fixed":
             return "one client is replaced by another"
         if self.replaces:
@@ -125,8 +131,32 @@ def divergences(squares: float, bound: Bound) -> Array:
         account = dp.rdp.RdpAccountant(orders, relation).compose(event)
     finally:
         logging.set_verbosity(level)
+    sampled = account.rdp
+    if bound.sampling == "poisson":
+        sampled = _without_empty_draws(sampled, whole, bound.lone)
     # A sample is never worse than all clients.
-    return np.asarray(np.minimum(account.rdp, whole))
+    return np.asarray(np.minimum(sampled, whole))
+
+
+def _without_empty_draws(sampled: Array, whole: Array, lone: float) -> Array:
+    """Return the divergences of Poisson sampling whose empty draws are repeated.
+
+    Given which others are drawn, a client is drawn with the sampling probability, but for certain
+    if there are no others. So a round is a mixture over the draws of the others, with the same
+    weights whether or not the client's replies are zeros: a whole release with the probability
+    `lone`, and a sampled one otherwise. At an order a, exp((a - 1) D) is an f-divergence, and so
+    jointly convex: that of the mixture is at most the mean of those of its parts.
+
+    Args:
+        sampled: the divergence of a sampled release at each order, shape (orders,).
+        whole: that of a release that has the client for certain, shape (orders,).
+        lone: see `Bound.lone`.
+    """
+    if lone in (0.0, 1.0):
+        return whole if lone else sampled
+    over = renyi_orders() - 1
+    further = np.where(np.isfinite(sampled), over * (whole - sampled), 0.0)
+    return np.asarray(sampled + np.logaddexp(np.log1p(-lone), np.log(lone) + further) / over)
 
 
 def epsilon_of(divergence: Array, delta: float) -> float:

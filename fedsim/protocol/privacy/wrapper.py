@@ -76,6 +76,15 @@ class Terms:
         return self.spec.count_deviation(self.bound.sample)
 
     @property
+    def noise_length(self) -> float:
+        """The typical L2 norm of a round's noise, over the largest norm of a mean of replies."""
+        weights, replies = self.weights, self.bound.sample
+        each = float(weights.max())
+        if self.spec.where == "clients":
+            each = float(replies * (weights**2).mean()) ** 0.5
+        return float(self.vector_noise * each / self.expected * self.coordinates**0.5)
+
+    @property
     def squares(self) -> float:
         """The sum of r^2 that a round costs a client that replies in it once."""
         return self.squares_of(self.bound.sample)

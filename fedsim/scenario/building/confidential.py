@@ -23,9 +23,6 @@ from fedsim.protocol.privacy.noise import Tree
 from fedsim.protocol.privacy.wrapper import Terms
 from fedsim.scenario import Scenario
 
-_EMPTY = 1e-6
-"""The largest chance, as a share of delta, that any round of a run is drawn empty, and anew."""
-
 _ROUNDING = 1e-9
 """Relative tolerance up to which weights are equal."""
 
@@ -110,7 +107,7 @@ def _bound_of(
         whys: Iterator[str] = iter([""])
     else:
         whys = chain(
-            _of_draws(scenario, spec, policy, clients),
+            _of_draws(spec, policy),
             _of_missing(scenario, policy),
             _of_method(scenario, method, policy, weights, memory),
             [""] if spec.tree else [],
@@ -136,23 +133,14 @@ def _bound_of(
 # Why no bound for sampled clients holds.
 
 
-def _of_draws(
-    scenario: Scenario, spec: Privacy, policy: Participation, clients: int
-) -> Iterator[str]:
+def _of_draws(spec: Privacy, policy: Participation) -> Iterator[str]:
     """Yield reasons in how clients are drawn, and in who sees the draw."""
-    poisson = type(policy) is PoissonParticipation
-    if not (poisson or type(policy) is UniformParticipation):
+    if type(policy) not in (PoissonParticipation, UniformParticipation):
         yield f"participation {policy.kind} is no uniform or Poisson sampling"
     if spec.where == "clients":
         yield "the server sees each reply by itself"
     if spec.where == "distributed":
         yield "the server sees who is sampled"
-    if poisson and policy.wanted:
-        # A draw without a client is repeated, which shows that nobody was drawn.
-        rounds, empty = scenario.stop.rounds, (1 - policy.wanted / clients) ** clients
-        if rounds * empty > _EMPTY * spec.delta:
-            text = f"a draw of {policy.wanted} clients is empty with the chance {empty:.1g}"
-            yield f"{text}, and is then repeated"
 
 
 def _of_missing(scenario: Scenario, policy: Participation) -> Iterator[str]:
@@ -194,8 +182,17 @@ def _planned(terms: Terms, rounds: int) -> str:
         once, always = (Tree.squares(rounds, tree, every=each) for each in (False, True))
         text = f"epsilon {epsilon(once)} after {rounds} rounds of a client that replies once in"
         return f"{text} each tree, {epsilon(always)} if it replies in each round"
-    whom = "" if bound.sampling != "none" else " of a client that replies once in each"
-    return f"epsilon {epsilon(rounds)} after {rounds} rounds{whom}"
+    text = f"epsilon {epsilon(rounds)} after {rounds} rounds"
+    if bound.sampling != "none":
+        return text
+    if bound.everyone:
+        return f"{text}, each of which counts for every client"
+    text = f"{text} of a client that replies once in each"
+    mean = round(rounds * bound.sample / bound.clients)
+    if mean in (0, rounds):
+        return text
+    average = f"{epsilon(mean)} after {mean} replies, the average if none is missing"
+    return f"{text}, and {average} (a run charges each client for its own replies, late ones too)"
 
 
 def privacy_notes(terms: Terms | None, scenario: Scenario) -> Iterator[tuple[str, str]]:

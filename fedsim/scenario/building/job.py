@@ -320,7 +320,7 @@ class Job:
         return self.problem.run_notes() if isinstance(self.problem, ProgramProblem) else ()
 
     def advice(self) -> str:
-        """Return the step size of a run that has diverged, with a safe one if theory has one."""
+        """Return why the objective of a run has risen, or which step size may help."""
         step_size = getattr(self.algorithm, "step_size", None)
         if step_size is None:
             return ""
@@ -328,7 +328,18 @@ class Job:
         try:
             safe = SmoothnessConstants.of(self.problem, self.algorithm).step(name)
         except DataError:  # a loss without a smoothness constant, or with none above 0
-            return f"; step_size is {step_size:g}, try a smaller one"
+            safe = None
+        noise = 0.0 if self.terms is None else self.terms.noise_length
+        remedy = "take less noise, more clients per round, or fewer rounds"
+        if noise >= 1:
+            text = f"the noise of a round is {noise:.3g} times as long as a mean update may be"
+            return f"; {text}: {remedy}"
+        if safe is None:
+            less = " or less noise" if noise else ""
+            return f"; step_size is {step_size:g}, try a smaller one{less}"
+        if noise and step_size <= safe:
+            text = f"step_size is {step_size:g}, at most 1/{name}, so the noise is the cause"
+            return f"; {text}: {remedy}"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
 
     def model_writer(self, folder: Path) -> ModelTable:

@@ -96,6 +96,10 @@ def _of_vectors(scenario: ScenarioKeys, block: Secrecy) -> Iterator[Conflict]:
     if united and scenario.privacy is not None and scenario.privacy.where == "distributed":
         text = "got union, but clients add noise to all their coordinates (privacy.where:"
         yield "secrecy.supports", f"{text} distributed), so that it has all; leave it out", "union"
+    if block.contributors > 1 and Meaning.DIFFERENCE in scenario.algorithm.up.values():
+        text = f"got {block.contributors}, but clients of {scenario.algorithm.kind} keep what they"
+        text += " have sent, and would keep values that the server has left out; give 1"
+        yield "secrecy.contributors", text, block.contributors
     if scenario.wire.up.by_layer and compressor.common_support:
         text = "got true, but the coordinates that all clients send are drawn for the whole vector"
         yield "wire.up.by_layer", f"{text}; leave it out", True

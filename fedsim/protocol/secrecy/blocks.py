@@ -83,6 +83,12 @@ class Secrecy(Spec):
         " server sees where each client's integers are not zero, and their values where those of"
         " all others are zero",
     )
+    contributors: int = Field(
+        default=1,
+        ge=1,
+        description="with supports: union, the least number of clients at whose supports a"
+        " coordinate has to be; others are left out by the server, which follows the protocol",
+    )
     values: Literal["counted", "exact"] = Field(
         default="counted",
         description="counted: integers are added up, and keys, shares and masks are only charged;"
@@ -94,6 +100,13 @@ class Secrecy(Spec):
         if self.silence != "grouped" and self.group is not None:
             text = f"group: got {self.group}, but silence is {self.silence}; leave it out"
             raise ValueError(f"{text}, or give silence: grouped")
+        return self
+
+    @model_validator(mode="after")
+    def _united(self) -> Self:
+        if self.contributors > 1 and self.supports != "union":
+            text = f"contributors: got {self.contributors}, but supports is {self.supports}, whose"
+            raise ValueError(f"{text} coordinates all clients send; leave it out, or give union")
         return self
 
     def natures(self) -> Iterator[tuple[str, Nature]]:

@@ -57,10 +57,14 @@ class SecretMethod(Wrapper):
         if known.votes:
             text += f"; before the vectors each votes on its group's silence, {costs.VOTE} bits"
         if known.unites:
-            text += (
-                "; of the vectors only the union of the coordinates that are not zero is sent, and"
-            )
-            text += " the server sees the value of a client where all others are zero"
+            least = known.block.contributors
+            text += "; the server sees at which coordinates each client's vector is not zero"
+            if least == 1:
+                text += ", and the values of a client where all others are zero; secrecy."
+                text += "contributors: 2 leaves these out"
+            else:
+                text += f", and sums where {least} clients or more contribute, fewer if some of"
+                text += " them drop out in between"
         return text
 
     @property

@@ -310,7 +310,8 @@ class SecretServer(View):
             found, sizes = zip(
                 *(cast("Any", notices[client].support).data for client in speaking), strict=True
             )
-            self._places = places = np.unique(np.concatenate(found))
+            places, contributors = np.unique(np.concatenate(found), return_counts=True)
+            self._places = places = places[contributors >= self._known.block.contributors]
             self._count(float(sum(map(len, found))))
             size = costs.support(len(places), max(sizes))
         support = Secret(size, (self._run, places))

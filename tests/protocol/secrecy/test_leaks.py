@@ -11,6 +11,7 @@ import pytest
 import fedsim
 from fedsim.core.ports import Array
 from fedsim.protocol.secrecy.client import SecretClient
+from tests.algorithms.local_loops import local, told
 from tests.runs import small
 
 pytestmark = pytest.mark.needs("secrecy")
@@ -77,3 +78,55 @@ def test_no_reply_can_be_had_from_the_files_or_the_models(
         for vector in every:
             cosine = step @ vector / np.linalg.norm(step) / np.linalg.norm(vector)
             assert abs(cosine) < 1 - 1e-9
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_only_coordinates_of_enough_contributors_are_sent(
+    least: int, replies: dict[int, list[tuple[Array, Array]]], tmp_path: Path
+) -> None:
+    """A step is the weighted sum of the packed vectors, without coordinates of too few clients;
+    a masked vector has the others, and its client's weight."""
+    problem = local(tmp_path)
+    seen = told(
+        problem,
+        {"kind": "fedavg", "step_size": 0.05, "local_steps": 3},
+        tmp_path,
+        secrecy={
+            "kind": "secagg",
+            "values": "exact",
+            "clip": 4.0,
+            "bits": 24,
+            "supports": "union",
+            "contributors": least,
+        },
+        wire={"values": "float64", "up": {"compressor": {"kind": "top-k", "count": 2}}},
+    )
+    sent = [row for row in seen.events if (row["event"], row["message"]) == ("send", "maskedinput")]
+    masked = iter([row["payload_bits"] for row in sent])
+    w, counts = np.zeros(problem.dimension), list[int]()
+    for number, model in enumerate(seen.run.models, 1):
+        packed = np.array([values for _, values in replies[number]])
+        contributors = (packed != 0).sum(axis=0)
+        step = problem.weights @ (packed * (contributors >= least))
+        assert model - w == pytest.approx(step, abs=1e-6)
+        w = model
+        kept = int((contributors >= least).sum())
+        assert {next(masked) for _ in packed} == {27 * (kept + 1)}  # 5 (2^24 - 1) + 1: 27 bits
+        counts += contributors[contributors > 0].tolist()
+    assert {1, 2, 3} <= set(counts)
+
+
+@pytest.mark.parametrize("values", ["counted", "exact"])
+def test_no_coordinate_with_enough_contributors_is_no_step(values: str) -> None:
+    """No client has more than three of ten coordinates, and no coordinate is in all supports."""
+    problem = small()["problem"] | {"weights": "equal"}
+    scenario = small(
+        problem=problem,
+        algorithm={"kind": "fedavg", "step_size": 0.001},
+        secrecy={"kind": "secagg", "supports": "union", "contributors": 6, "values": values},
+        wire={"up": {"compressor": {"kind": "top-k", "count": 3}}},
+        stop={"rounds": 3},
+    )
+    result = fedsim.run(scenario, check=False)
+    assert not result.model().any()
+    assert result.rounds["secrecy_dropouts"].iloc[-1] == 0

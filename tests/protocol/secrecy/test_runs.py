@@ -532,6 +532,17 @@ ASYNCHRONOUS = {"participation": {"kind": "asynchronous"}}
             "clients add noise to all their coordinates",
         ),
         (
+            {"secrecy": {"kind": "secagg", "contributors": 2}},
+            "contributors: got 2, but supports is common",
+        ),
+        (
+            {
+                "algorithm": {"kind": "ef21", "step_size": 0.1},
+                "secrecy": {"kind": "secagg", "supports": "union", "contributors": 2},
+            },
+            "clients of ef21 keep what they have sent",
+        ),
+        (
             {"secrecy": {"kind": "secagg", "group": 3}},
             "group: got 3, but silence is reveal",
         ),

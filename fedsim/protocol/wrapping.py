@@ -46,6 +46,14 @@ class Wrapper:
     def __init__(self, method: Wrapped) -> None:
         self.method = method
 
+    @property
+    def in_rows(self) -> bool:
+        """Whether one call may wrap many clients' replies, as rows; see `Algorithm.handles_rows`.
+
+        Only for methods without a state of clients.
+        """
+        return False
+
     def server(self, server: Server) -> Server:
         """Return the server as the method sees it; by default the server itself."""
         return server

@@ -190,6 +190,33 @@ def test_clipping_to_the_bit(vector: Array, bound: float) -> None:
     assert np.linalg.norm(clipped(vector, bound)) <= bound * (1 + 1e-15)
     if norm <= bound:
         assert clipped(vector, bound) is vector
+    number = vector[0]
+    assert clipped(np.array(number), bound) == pytest.approx(np.clip(number, -bound, bound))
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 70)),
+        elements=st.floats(-1e3, 1e3),
+    ),
+    st.floats(1e-3, 1e3),
+)
+def test_rows_are_clipped_as_single_vectors(rows: Array, bound: float) -> None:
+    one_by_one = np.array([clipped(row, bound) for row in rows])
+    assert clipped(rows, bound).tobytes() == one_by_one.tobytes()
+
+
+@pytest.mark.parametrize("dimension", [1, 999, 20_011])
+def test_long_rows_are_clipped_as_single_vectors(dimension: int) -> None:
+    """Norms are those of `numpy.linalg.norm`, to the bit."""
+    rows = np.random.default_rng(3).standard_normal((40, dimension)) * np.arange(40)[:, None]
+    for bound in (1e-3, 20 * sqrt(dimension), inf):
+        expected = [
+            row * (bound / norm) if (norm := float(np.linalg.norm(row))) > bound else row
+            for row in rows
+        ]
+        assert clipped(rows, bound).tobytes() == np.array(expected).tobytes()
 
 
 def test_gaussian_noise_is_normal() -> None:

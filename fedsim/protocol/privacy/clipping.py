@@ -12,14 +12,21 @@ def clipped(vector: Array, bound: float) -> Array:
     """Return x min(1, C/|x|), whose L2 norm is at most C; the vector itself if it is no longer.
 
     Args:
-        vector: x, of any shape.
+        vector: x, shape () or (d,); or a vector per row, shape (n, d), with the same bits as if it
+            were clipped by itself.
         bound: C.
 
     >>> clipped(np.array([3.0, 4.0]), 1.0).tolist()
     [0.6000000000000001, 0.8]
     """
-    norm = float(np.linalg.norm(vector))
-    return vector * (bound / norm) if norm > bound else vector
+    # Unlike a sum along an axis, this is the dot product of each row, as in the norm of one vector.
+    rows = np.atleast_1d(vector)  # a number has a norm, too
+    norms = np.sqrt(np.vecdot(rows, rows))
+    if not (norms > bound).any():
+        return vector
+    with np.errstate(divide="ignore"):
+        factors = np.where(norms > bound, bound / norms, 1.0)
+    return (rows * factors[..., None]).reshape(vector.shape)
 
 
 def next_clip(spec: AdaptiveClip, clip: float, share: float) -> float:

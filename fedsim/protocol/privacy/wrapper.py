@@ -144,6 +144,12 @@ class PrivateMethod(Wrapper):
         self._trees = dict[str, tuple[Tree, Tree]]()
 
     @property
+    def in_rows(self) -> bool:
+        """Whether clients only clip, and add noise of their own, row by row."""
+        adapts = isinstance(self.terms.spec.clip, AdaptiveClip)
+        return not adapts and self.terms.spec.where != "distributed"
+
+    @property
     def headroom(self) -> int:
         """The bits that ten standard deviations of a client's own noise need beside its vector."""
         if self.terms.spec.where != "distributed":
@@ -283,8 +289,10 @@ class _PrivateServer(View):
         largest = float(sizes.max())
         if terms.means and weights is not None and not changes:
             largest = max(largest, float(terms.weights.max()) / terms.expected)
-        # A late reply may have had a larger clip.
-        sizes = sizes * np.array([self._clips.get(each.round, self._clip) for each in replies])
+        if self._clips:  # a late reply may have had a larger clip
+            sizes = sizes * np.array([self._clips.get(each.round, self._clip) for each in replies])
+        else:
+            sizes = sizes * self._clip
         unit = terms.fields**-0.5 / noise if noise else inf
         ratios = sizes / (largest * self._clip) * unit
         self._method.spend(replies, ratios, max(unit, float(ratios.max())), field)
@@ -374,8 +382,9 @@ class _PrivateClient(View):
         self.within = self.within and sent is vector
         deviation = terms.spec.noise * self._bound / terms.fields**-0.5
         if terms.spec.where == "clients" and deviation:
-            noise = self._method.client_noise(self._seen.id, vector.shape, deviation)
-            return cast("Payload", self._seen.pack(sent + noise, DENSE, field))
+            return cast(
+                "Payload", self._seen.pack(sent + self._noise(sent, deviation), DENSE, field)
+            )
         if terms.spec.where == "distributed" and deviation:
             own = deviation / terms.bound.sample**0.5
 
@@ -386,6 +395,14 @@ class _PrivateClient(View):
 
             return cast("Payload", self._seen.pack(sent, structure, field, noise=draw))
         return cast("Payload", self._seen.pack(sent, structure, field))
+
+    def _noise(self, vector: Array, deviation: float) -> Array:
+        """Return the noise of a client, or of each of a group that is handled together."""
+        shape, draw = vector.shape[-1:], self._method.client_noise
+        group = getattr(self._seen, "clients", None)
+        if group is None:
+            return draw(self._seen.id, vector.shape, deviation)
+        return np.array([draw(client, shape, deviation) for client in group.tolist()])
 
 
 # With an adaptive clip, messages have one more payload: the clip on the way down, and on the way up

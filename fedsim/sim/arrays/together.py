@@ -17,6 +17,7 @@ from fedsim.core.ports import DENSE, Array, ClientId, Message, Oracle, Structure
 from fedsim.core.streams import EntityStreams, StreamGroup
 from fedsim.problems.evaluators.serial import GroupEvaluator
 from fedsim.protocol.transport import ClientProtocol, Envelope
+from fedsim.protocol.wrapping import Wrapper
 from fedsim.sim.arrays.classes import Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.config import WorldConfig
@@ -321,6 +322,9 @@ def is_plain(setup: WorldConfig) -> bool:
 
 def _declares_rows(method: object) -> bool:
     """Return whether the class that defines `handle` declares it to be elementwise."""
+    if isinstance(method, Wrapper):
+        inner = method.method
+        return method.in_rows and not hasattr(inner, "handle_rows") and _declares_rows(inner)
     # A subclass of a user may override what `handle` calls. So the declaration of a foreign class
     # counts only if the class itself defines `handle`.
     owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)

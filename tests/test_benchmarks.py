@@ -188,6 +188,7 @@ def test_the_benchmark_of_secrecy_has_a_row_for_each_protocol(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counted and exact, with the same bits: SecAgg has 7 n - 4 keys and shares of 256 bits."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = module("secrecy")
     monkeypatch.setattr(benchmark, "FEATURES", 20)
     monkeypatch.setattr(sys, "argv", ["secrecy.py", "--sizes", "6", "--exact", "6"])
@@ -384,8 +385,9 @@ def test_a_kind_of_work_runs_with_either_evaluator(
 
 @pytest.mark.needs("privacy")
 @pytest.mark.needs("secrecy")
-def test_private_rounds_are_compared_with_open_ones() -> None:
+def test_private_rounds_are_compared_with_open_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratios are to the first row of each table, and each private row has spent something."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = module("privacy")
     table = benchmark.compared(clients=8, rounds=3).set_index("privacy")
     assert [*table.index] == [*benchmark.WAYS, *benchmark.SECRET]

@@ -11,19 +11,15 @@ time, the median of the later rounds), its ratio to that without privacy, and ep
 
 import argparse
 import tempfile
-import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
 import pandas as pd
-
-import fedsim
+from scale import fedavg, timed, write_data
 
 SIZES, FEATURES, ROUNDS = (100, 1_000, 10_000), 1_000, 7
+METHOD = {"kind": "fedavg", "step_size": 1e-4}
 
 NOISED: dict[str, Any] = {"clip": 1.0, "noise": 4.0, "delta": 1e-6}
 ADAPTIVE = {"kind": "adaptive", "start": 1.0, "count_noise": 10.0}
@@ -42,43 +38,18 @@ SECRET: dict[str, dict[str, Any]] = {
 }
 
 
-def round_of(blocks: dict[str, Any], clients: int, data: Path, rounds: int) -> tuple[float, float]:
-    """Return the seconds of a round, and epsilon of the run; 0 without privacy."""
-    moments = list[float]()
-    with tempfile.TemporaryDirectory() as folder:
-        study = fedsim.run(
-            {
-                "problem": {
-                    "loss": {"kind": "squared"},
-                    "data": {"kind": "npz", "path": str(data)},
-                    "split": {"kind": "contiguous"},
-                    "optimum": "unknown",
-                },
-                "fleet": [{"count": clients, "device": "phone-mid", "radio": "lte"}],
-                "algorithm": {"kind": "fedavg", "step_size": 1e-4},
-                "observe": {"every": rounds},
-                "stop": {"rounds": rounds},
-                **blocks,
-            },
-            out=folder,
-            watch=lambda _: moments.append(time.process_time()),
-        )
-        table = pd.read_parquet(study.runs[0] / "rounds.parquet")
-    epsilon = float(table["epsilon"].iloc[-1]) if "epsilon" in table else 0.0
-    return median(after - before for before, after in pairwise(moments)), epsilon
-
-
 def compared(clients: int, rounds: int) -> pd.DataFrame:
     """Return the seconds of a round, the ratio and epsilon of each way, with as many clients."""
     rows = list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:
-        data, rng = Path(folder) / "data.npz", np.random.default_rng(1)
-        X = rng.standard_normal((2 * clients, FEATURES))
-        np.savez(data, X=X, y=X.sum(axis=1))
+        data = Path(folder) / "data.npz"
+        write_data(data, 2 * clients, features=FEATURES)
         for ways, common in ((WAYS, {}), (SECRET, {"secrecy": {"kind": "secagg"}})):
             open_seconds = 0.0
             for name, blocks in ways.items():
-                seconds, epsilon = round_of({**common, **blocks}, clients, data, rounds)
+                run = fedavg(clients, data, rounds, algorithm=METHOD, **common, **blocks)
+                seconds, table = timed(run)
+                epsilon = table["epsilon"].iloc[-1] if "epsilon" in table else 0.0
                 open_seconds = open_seconds or seconds
                 ratio = seconds / open_seconds
                 row = {"clients": clients, "s_a_round": seconds, "ratio": ratio, "epsilon": epsilon}

@@ -40,6 +40,7 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fedsim.core.ports import Array
 from fedsim.protocol.participation import Sample, UniformParticipation
@@ -76,8 +77,15 @@ def asked(form: str, clients: int) -> int:
 def scenario(form: str, clients: int, data: Path, rounds: int, kind: str) -> dict[str, Any]:
     """Return the scenario of a form, as it would be written, with a kind of participation."""
     some = {} if kind == "full" else {"count": asked(form, clients)}
+    algorithm = {"kind": "fedavg", "step_size": 0.01, "local_steps": 1}
+    policy = {"kind": kind, **some}
+    blocks = fedavg(clients, data, rounds, algorithm=algorithm, participation=policy)
+    return {"name": f"{form}-{clients}", **blocks}
+
+
+def fedavg(clients: int, data: Path, rounds: int, **blocks: Any) -> dict[str, Any]:
+    """Return a scenario of least squares on equal phones that is evaluated after its last round."""
     return {
-        "name": f"{form}-{clients}",
         "problem": {
             "loss": {"kind": "squared"},
             "data": {"kind": "npz", "path": str(data)},
@@ -85,17 +93,32 @@ def scenario(form: str, clients: int, data: Path, rounds: int, kind: str) -> dic
             "optimum": "unknown",
         },
         "fleet": [{"count": clients, "device": "phone-mid", "radio": "lte"}],
-        "algorithm": {"kind": "fedavg", "step_size": 0.01, "local_steps": 1},
-        "participation": {"kind": kind, **some},
         "observe": {"every": rounds},
         "stop": {"rounds": rounds},
+        **blocks,
     }
 
 
-def write_data(path: Path, rows: int, seed: int = 1) -> None:
+def timed(scenario: dict[str, Any]) -> tuple[float, pd.DataFrame]:
+    """Run a scenario; return the seconds of a round (the median of the later ones) and the rounds.
+
+    The seconds are of processor time.
+    """
+    import fedsim.running.api  # not before the data is written
+
+    moments = list[float]()
+    with tempfile.TemporaryDirectory() as folder:
+        study = fedsim.run(
+            scenario, out=folder, watch=lambda _: moments.append(time.process_time())
+        )
+        table = pd.read_parquet(study.runs[0] / "rounds.parquet")
+    return median(after - before for before, after in pairwise(moments)), table
+
+
+def write_data(path: Path, rows: int, seed: int = 1, features: int = FEATURES) -> None:
     """Write rows of features from N(0, 1), and labels of a linear model with noise."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((rows, FEATURES))
+    X = rng.standard_normal((rows, features))
     np.savez(path, X=X, y=X.sum(axis=1) + rng.standard_normal(rows))
 
 

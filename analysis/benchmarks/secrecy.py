@@ -11,16 +11,10 @@ sends and receives in it.
 
 import argparse
 import tempfile
-import time
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-import fedsim
+from scale import fedavg, timed, write_data
 
 SIZES, FEATURES, ROUNDS = (100, 1_000, 10_000), 1_000, 3
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -33,29 +27,10 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 def round_of(protocol: dict[str, Any], clients: int, data: Path) -> tuple[float, float, float]:
     """Return the seconds of a round, and the bits that a client sends and receives in it."""
-    moments = list[float]()
-    with tempfile.TemporaryDirectory() as folder:
-        study = fedsim.run(
-            {
-                "problem": {
-                    "loss": {"kind": "squared"},
-                    "data": {"kind": "npz", "path": str(data)},
-                    "split": {"kind": "contiguous"},
-                    "optimum": "unknown",
-                },
-                "fleet": [{"count": clients, "device": "phone-mid", "radio": "lte"}],
-                "algorithm": {"kind": "fedavg", "step_size": 0.001},
-                "observe": {"every": ROUNDS},
-                "stop": {"rounds": ROUNDS},
-                **protocol,
-            },
-            out=folder,
-            watch=lambda _: moments.append(time.process_time()),
-        )
-        rounds = pd.read_parquet(study.runs[0] / "rounds.parquet")
-    spans = [after - before for before, after in pairwise(moments)]
+    method = {"kind": "fedavg", "step_size": 0.001}
+    seconds, rounds = timed(fedavg(clients, data, ROUNDS, algorithm=method, **protocol))
     up, down = (float(rounds[f"bits_{way}"].iloc[-1]) for way in ("up", "down"))
-    return median(spans), up / clients, down / clients
+    return seconds, up / clients, down / clients
 
 
 def main() -> None:
@@ -70,9 +45,7 @@ def main() -> None:
     for clients, values in cases:
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "data.npz"
-            rng = np.random.default_rng(1)
-            rows = rng.standard_normal((2 * clients, FEATURES))
-            np.savez(data, X=rows, y=rows.sum(axis=1))
+            write_data(data, 2 * clients, features=FEATURES)
             for name, protocol in PROTOCOLS.items():
                 block = protocol.get("secrecy")
                 asked = {"secrecy": {**block, "values": values}} if block else {}

@@ -182,7 +182,11 @@ def charge_decides(least: float) -> Iterator[tuple[str, Nature]]:
         yield "least_charge", Nature(reacts=text)
 
 
-def at_least(share: float) -> int:
-    """Return the least number of clients that reaches a share; 1.1 times 10 is 11, not 12."""
+def at_least(count: float) -> int:
+    """Return the least whole number that is at least a count, such as a share of clients.
+
+    >>> at_least(1.1 * 10), at_least(2 / 3 * 9), at_least(0.67 * 100), at_least(2.5)
+    (11, 6, 67, 3)
+    """
     # A product such as 1.1 x 10 is just above a whole number, by rounding.
-    return ceil(share * (1 - 1e-12))
+    return ceil(count * (1 - 1e-12))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.core.ports import Array, ClientId
-from fedsim.protocol.secrecy.blocks import LightSecAgg, Secrecy, at_least
+from fedsim.protocol.participation.rounds import at_least
+from fedsim.protocol.secrecy.blocks import LightSecAgg, Secrecy
 from fedsim.protocol.secrecy.coded import Coded
 from fedsim.protocol.secrecy.integers import IntegerCode
 from fedsim.protocol.secrecy.pairwise import Pairwise, SignedPairwise
@@ -105,7 +106,7 @@ class Agreement:
             scheme = Coded(graph, code, *block.parts(count))
         else:
             # Of each neighbourhood, to which its client belongs.
-            needed = max(at_least(block.threshold, degree + 1), LEAST)
+            needed = max(at_least(block.threshold * (degree + 1)), LEAST)
             scheme = (SignedPairwise if block.signed else Pairwise)(graph, code, needed)
         if self.votes:
             groups = graph.groups(block.group_size)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from math import ceil
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema, model_validator
@@ -12,6 +11,7 @@ from fedsim.core.blocks.nature import Nature
 from fedsim.core.blocks.quantities import Fraction, Share
 from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Block, Given, Spec, as_written
+from fedsim.protocol.participation.rounds import at_least
 
 _RATIO = re.compile(r"\s*([0-9]{1,6})\s*/\s*([1-9][0-9]{0,5})\s*")
 
@@ -35,15 +35,6 @@ _Part = Annotated[
     ),
 ]
 """A share, also written as a ratio."""
-
-
-def at_least(share: float, count: int) -> int:
-    """Return the least number that is at least a share of `count`.
-
-    >>> at_least(2 / 3, 9), at_least(0.67, 100), at_least(0.5, 5)
-    (6, 67, 3)
-    """
-    return ceil(share * count - 1e-9)  # rounding of the product must not ask for one more
 
 
 class Secrecy(Spec):
@@ -194,7 +185,7 @@ class LightSecAgg(Secrecy):
         U is at least T + 1.
         """
         colluding = min(int(self.colluding * clients + 1e-9), clients - 1)
-        return colluding, max(at_least(self.threshold, clients), colluding + 1)
+        return colluding, max(at_least(self.threshold * clients), colluding + 1)
 
 
 SECRECY: Registry[Secrecy] = Registry(

@@ -118,6 +118,15 @@ ROUNDS = (
         least="for the least CO2",
     ),
     Column(
+        "joules_after",
+        "number",
+        "energy that radios would take after the round until they sleep, if the run ended with it;"
+        " no sum over rounds",
+        unit="J",
+        filled=True,
+    ),
+    Column("grams_after", "number", "CO2 emitted for that energy", unit="g", only="carbon"),
+    Column(
         "constraint",
         "number",
         "the constraint g at the round's model",
@@ -249,6 +258,12 @@ HIGHER_IS_BETTER = frozenset(
     }
 )
 """Columns whose targets are reached from below; those of all others from above."""
+
+JOULES_AFTER, GRAMS_AFTER = "joules_after", "grams_after"
+"""The energy that radios take after a round until they sleep, and the CO2 for it."""
+
+AFTER = {"joules": JOULES_AFTER, "grams": GRAMS_AFTER}
+"""The costs that go on after a run, with the columns of what is added to their sums then."""
 
 CONSTRAINT, FEASIBLE = names("rounds", only="constraint")
 """The columns of runs whose method has a constraint."""

@@ -220,7 +220,7 @@ def _first(setup: WorldConfig, pace: Pace, replies: _Replies) -> tuple[list[Roun
                     return
                 spent = book.clients({}, world.meters()).set_index("client")
                 # As in the round table, with what open spans have taken so far.
-                spans = world.actors.open_spans()
+                spans = world.unsettled.spent
                 spent["joules"] += np.bincount(spans.clients, spans.joules, len(spent))
                 traffic = replace(world.traffic, joules=end.joules)
                 marks.append(_Mark(end.t, traffic, spent))

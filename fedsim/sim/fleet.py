@@ -32,6 +32,14 @@ from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.power.unsettled import OpenLoads
 from fedsim.sim.presence import Charges, Presence
+from fedsim.sim.worlds.open_spans import (
+    NO_SPANS,
+    Spans,
+    StageTable,
+    Unsettled,
+    tails,
+    within_batteries,
+)
 
 if TYPE_CHECKING:  # peers alone have these
     from fedsim.sim.network.medium import MediumNetwork
@@ -140,6 +148,7 @@ class Fleet:
         self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
         self.loads = OpenLoads()
+        self._stages: StageTable | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
@@ -354,6 +363,26 @@ class Fleet:
     def oracle(self, client: ClientId) -> Oracle:
         """Return a client's loss."""
         return self._roster.oracle(client)
+
+    def unsettled(self, messages: Spans) -> Unsettled:
+        """Return the energy that no row has charged yet; see `fedsim.sim.worlds.open_spans`.
+
+        Args:
+            messages: the messages in progress, until now.
+        """
+        now, states = self._calendar.now, self.loads.states()
+        spent = Spans.join([self.loads.spans(now), messages])
+        if not len(states.clients):
+            return Unsettled(spent, NO_SPANS)
+        if self._stages is None:
+            kinds = self.radio_kinds.runs
+            self._stages = StageTable((count, kind.law.states) for count, kind in kinds)
+        parts = [*tails(states, now, self._stages.last(states.clients), self._stages.figure)]
+        held = np.array([client in self.supplies for client in states.clients.tolist()])
+        return Unsettled(spent, within_batteries(parts, held, self._empty_at))
+
+    def _empty_at(self, client: ClientId, loads: Sequence[tuple[float, float]]) -> float:
+        return self.supplies[client].empty_at(loads)
 
     def joules(self) -> Array:
         """Return the energy of each client beyond its idle power, J, shape (M,).

@@ -20,7 +20,7 @@ from fedsim.sim.peer_nodes import SimNode, SimPairNode
 from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
 from fedsim.sim.worlds.main_task import ENDED, ending_of
 from fedsim.sim.worlds.observer import Observer
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import Unsettled
 from fedsim.wire.packers import Packing
 
 __all__ = ["Peers", "SimNode"]
@@ -110,10 +110,9 @@ class Peers:
             return SimPairNode(end, *network_and_equipment, answer=self._answer, **parts)
         return SimNode(end, *network_and_equipment, **parts)
 
-    def open_spans(self) -> OpenSpans:
-        """Return what has been spent already, and is charged later."""
-        loads = self._fleet.loads.spans(self._calendar.now)
-        return OpenSpans.join([loads, self.network.open_spans()])
+    def unsettled(self) -> Unsettled:
+        """Return the energy that no row has charged yet."""
+        return self._fleet.unsettled(self.network.open_spans())
 
     def _models(self) -> dict[ClientId, Array]:
         """Return the models of the remaining nodes, which meet in pairs."""

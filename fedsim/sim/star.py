@@ -19,7 +19,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.server import SimServer
 from fedsim.sim.worlds.main_task import MainTask
 from fedsim.sim.worlds.observer import Observer
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import Unsettled
 from fedsim.wire.packers import Packing
 
 
@@ -68,10 +68,9 @@ class Star:
         self._handle, self._fail = setup.handler, self._main_task.fail
         self._follows = what_follows(self._method)
 
-    def open_spans(self) -> OpenSpans:
-        """Return what has been spent already, and is charged later."""
-        loads = self._fleet.loads.spans(self._calendar.now)
-        return OpenSpans.join([loads, self.network.open_spans()])
+    def unsettled(self) -> Unsettled:
+        """Return the energy that no row has charged yet."""
+        return self._fleet.unsettled(self.network.open_spans())
 
     @property
     def unheard(self) -> int:

@@ -27,7 +27,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.worlds.observed import ObservedRun
 from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import Unsettled
 
 
 class Actors(Protocol):
@@ -48,8 +48,8 @@ class Actors(Protocol):
         """The nodes that left a graph of peers for good, with the time of each, s."""
         ...
 
-    def open_spans(self) -> OpenSpans:
-        """Return what has been spent already, and is charged later."""
+    def unsettled(self) -> Unsettled:
+        """Return the energy that no row has charged yet."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class World(ObservedRun):
             or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors(in_arrays=in_arrays)
-        self._observer.open_spans = self.actors.open_spans
+        self._observer.find_unsettled = self.actors.unsettled
         # Only now, since actors need the fleet. No call is missed: of a client that is offline or
         # empty from the start, nothing can be aborted, and `run` counts the batteries that are
         # empty from the start.
@@ -161,6 +161,11 @@ class World(ObservedRun):
         from fedsim.sim.star import Star
 
         return Star(*ends)
+
+    @property
+    def unsettled(self) -> Unsettled:
+        """The energy at the last commit that no row had charged by then."""
+        return self._observer.unsettled
 
     @property
     def now(self) -> float:

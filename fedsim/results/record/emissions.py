@@ -90,13 +90,14 @@ class Emissions:
         spans = np.atleast_1d(begins, ends)
         return np.asarray(joules * self.intensities[number].averages(*spans) / KILOWATT_HOUR)
 
-    def until(self, now: float, clients: NDArray[np.intp], begins: Array, joules: Array) -> float:
-        """Return the grams of spans of clients that are open now, which no row has charged yet."""
+    def of_spans(
+        self, clients: NDArray[np.intp], begins: Array, ends: Array, joules: Array
+    ) -> float:
+        """Return the grams of spans of clients that no row has charged."""
         numbers, grams = self.numbers[clients], list[float]()
         for place in range(len(self.intensities)):
             some = np.flatnonzero(numbers == place)
-            ends = np.full(len(some), now)
-            grams += self.of(place, joules[some], begins[some], ends).tolist()
+            grams += self.of(place, joules[some], begins[some], ends[some]).tolist()
         return fsum(grams)
 
     def price(self, rows: Chunk) -> Array:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 import pyarrow as pa
 
 from fedsim.core import table_columns as columns
 from fedsim.core.errors import OutputError
 from fedsim.results.record.parts import PartWriter
-from fedsim.results.record.schema import GRAMS
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
 
@@ -17,8 +17,11 @@ _COUNTS, _FIGURES = (columns.of_kind(kind, "rounds") for kind in ("count", "numb
 COLUMNS = frozenset(columns.names("rounds"))
 """The columns of every round table; measures are further ones."""
 
-OWN = COLUMNS | {GRAMS}
-"""The same, with the column that is present if any client's electricity is known."""
+OWN = COLUMNS | set(columns.names("rounds", only="carbon"))
+"""The same, with the columns that are present if any client's electricity is known."""
+
+NOTHING_AFTER: Mapping[str, float] = MappingProxyType({columns.JOULES_AFTER: 0.0})
+"""What a fleet takes after a round if its radios sleep."""
 
 _NO_ROUNDS = pa.table(
     {
@@ -94,6 +97,7 @@ class RoundTable:
         number: int,
         t: float,
         traffic: Traffic,
+        after: Mapping[str, float] = NOTHING_AFTER,
         *,
         objective: float,
         gap: float,
@@ -102,6 +106,7 @@ class RoundTable:
     ) -> None:
         """Add the round that ends at the time `t` with these running totals; 0 is the start.
 
+        `after` has what the fleet would take after it, by column, if the run ended with it.
         Rounds before the first complete one may lack columns: measures that nothing has evaluated
         yet, and figures of the method. They are early rows of the table.
         """
@@ -120,6 +125,7 @@ class RoundTable:
             "t": t,
             **results,
             **cost,
+            **after,
         }
         for column in columns.ROUNDS:
             if column.of is not None:

@@ -23,7 +23,7 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.power.supply import Part
-from fedsim.sim.worlds.open_spans import NOTHING_OPEN, OpenSpans
+from fedsim.sim.worlds.open_spans import Spans, States, tails
 
 Mask = NDArray[np.bool_]
 
@@ -381,13 +381,22 @@ class RadioArrays:
         if self._stateful:
             self.settle(self._due.below(until), until, order, rows)
 
-    def open_spans(self, now: float) -> OpenSpans:
+    def open_spans(self, now: float) -> Spans:
         """Return the stages in progress between two exchanges, with their energy so far."""
-        if not self._stateful:
-            return NOTHING_OPEN
-        ids = np.flatnonzero(self._stage < self._last)
+        ids = self._awake()
         watts = self._table.of_stage("power", ids, self._stage[ids])
-        return OpenSpans.at_power(ids, self._since[ids], watts, now)
+        return Spans.at_power(ids, self._since[ids], now, watts)
+
+    def tails(self, now: float) -> Sequence[Spans]:
+        """Return the stages of radios from now on until they sleep; see `open_spans.tails`."""
+        ids = self._awake()
+        stages, figure = self._stage[ids].astype(np.intp), self._table.of_stage
+        until = self._since[ids] + figure("time", ids, stages)
+        states = States(ids, until, figure("power", ids, stages), stages + 1)
+        return [*tails(states, now, self._last[ids], figure)]
+
+    def _awake(self) -> Ids:
+        return np.flatnonzero(self._stage < self._last) if self._stateful else np.zeros(0, int)
 
     def number_events(self, places: Numbers) -> None:
         """Replace the event numbers of this exchange by places, before the next one.
@@ -409,7 +418,7 @@ class RadioArrays:
 
         The stages are deleted, as they take memory in a large fleet.
         """
-        ids = np.flatnonzero(self._stage < self._last) if self._stateful else np.zeros(0, int)
+        ids = self._awake()
         if self._stateful:
             paid = self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
             self._stage[ids] = self._last[ids]

@@ -41,7 +41,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
 from fedsim.sim.star import Star
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import SETTLED, Spans, Unsettled, within_batteries
 from fedsim.wire.replies import ReplyColumns
 
 _TRIM_FROM = 500_000
@@ -275,9 +275,18 @@ class ArrayLanes(ServerLanes):
             joules = np.concatenate([[self._traffic.joules], spent])
             self._traffic.joules = float(np.add.accumulate(joules)[-1])
 
-    def open_spans(self) -> OpenSpans:
-        """Return the stages of radios in progress, as `close` would charge them now."""
-        return self.radios.open_spans(self._calendar.now)
+    def unsettled(self) -> Unsettled:
+        """Return the stages of radios in progress: until now, and from now on until they sleep."""
+        now = self._calendar.now
+        parts = self.radios.tails(now)
+        if not parts:
+            return SETTLED
+        supplies = self.supplies
+        if supplies is None:
+            tails = Spans.join(parts)
+        else:
+            tails = within_batteries(parts, supplies.may_empty(parts, now), supplies.empty_at)
+        return Unsettled(self.radios.open_spans(now), tails)
 
     def close(self) -> None:
         """End the world: record the radio tails in progress."""
@@ -316,7 +325,9 @@ class ArrayStar(Star):
         # This runs within `Star.__init__`, before `_connect`, which needs what is set here.
         self._supplies: SupplyArrays | None = None
         if table.any("battery"):
-            self._supplies = SupplyArrays(table, len(kinds), self._calendar)
+            self._supplies = SupplyArrays(
+                table, len(kinds), self._calendar, lambda client: kinds[client].store(least)
+            )
             fleet.hold(self._supplies)
         radios = RadioArrays(table, channels, len(kinds), self._supplies)
         fleet.vectorised_joules = radios.joules
@@ -327,6 +338,10 @@ class ArrayStar(Star):
         ends = self._calendar, self._log, self._traffic
         self._lanes = ArrayLanes(*ends, table, radios, self._supplies)
         return self._lanes
+
+    def unsettled(self) -> Unsettled:
+        """Return the energy that no row has charged yet."""
+        return self._lanes.unsettled()
 
     def _connect(self) -> None:
         super()._connect()

@@ -5,6 +5,7 @@ order, each battery applies its own changes in it: the first changes of all batt
 the second ones, and so on.
 """
 
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import NamedTuple
 
@@ -12,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.core.ports import Array, ClientId
-from fedsim.physics.state_of_charge import outflow, outtake
+from fedsim.physics.state_of_charge import BatteryStore, outflow, outtake
 from fedsim.results.record.ledger import Stores
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.supply import Part, clock_error, meter_gap, total_power
+from fedsim.sim.power.supply import Part, clock_error, empty_at, meter_gap, total_power
+from fedsim.sim.worlds.open_spans import Spans
 
 _PARTS = 2
 """Processor and radio. The power at rest is constant and not a part."""
@@ -75,13 +77,21 @@ class SupplyArrays:
         table: the constants of clients.
         clients: the number of clients, M.
         calendar: the calendar of the run.
+        store: creates the battery of a client, as it is at the start.
     """
 
     # `_places` maps clients to batteries, with -1 for a client on mains, and `_ids` batteries to
     # clients. If all clients have batteries, both are None and the two numberings agree.
 
-    def __init__(self, table: ClassTable, clients: int, calendar: Calendar) -> None:
+    def __init__(
+        self,
+        table: ClassTable,
+        clients: int,
+        calendar: Calendar,
+        store: Callable[[ClientId], BatteryStore],
+    ) -> None:
         self._table = table
+        self._store = store
         self._calendar = calendar
         held = np.broadcast_to(table.every("battery") > 0, clients)
         self._ids: Ids | None = None
@@ -147,6 +157,33 @@ class SupplyArrays:
             state = self._state[:, places]
             _drain(state, self._limits(places), np.broadcast_to(self._queried_at, len(places)))
             self._state[:, places] = state
+
+    # -- tails after a commit ----------------------------------------------------------
+
+    def may_empty(self, tails: Sequence[Spans], now: float) -> NDArray[np.bool_]:
+        """Return which clients' batteries may not outlast the first of some tails, shape (n,)."""
+        clients = tails[0].clients
+        places = clients if self._places is None else self._places[clients].astype(np.intp)
+        state, limits = self._state[:, places], self._limits(places)
+        spans = Spans.join(tails)
+        lasting = np.where(spans.ends > spans.begins, spans.ends - spans.begins, inf)
+        most = float((spans.joules / lasting).max())
+        # From the present state at the most power, until the last radio sleeps.
+        load = total_power(limits.rest, state[WATTS], state[WATTS + 1])
+        level = state[LEVEL] - outflow(load, limits.efficiency, limits.leak) * (now - state[AT])
+        load = total_power(limits.rest, 0.0, most)
+        gone = outflow(load, limits.efficiency, limits.leak) * (float(spans.ends.max()) - now)
+        low: NDArray[np.bool_] = (places >= 0) & (level - gone <= limits.mark)
+        return low
+
+    def empty_at(self, client: ClientId, loads: Sequence[tuple[float, float]]) -> float:
+        """Return when a client's battery is empty, s, if only its radio draws power."""
+        store, now = self._store(client), self._calendar.now
+        places = np.array([self._place(client)])
+        state, limits = self._state[:, places], self._limits(places)
+        _drain(state, limits, np.array([now]))
+        store.now, store.level = now, float(state[LEVEL, 0])
+        return empty_at(store, float(np.broadcast_to(limits.rest, 1)[0]), loads)
 
     # -- changes by an exchange --------------------------------------------------------
 

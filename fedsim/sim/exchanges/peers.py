@@ -21,13 +21,13 @@ from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.exchanges.layout import ASKS, CLOSED, FULL, KernelTables
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.exchanges.rows import RowScripts
-from fedsim.sim.exchanges.state import enter_kinds, hand_back, open_spans
+from fedsim.sim.exchanges.state import enter_kinds, hand_back, unsettled
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.peer_rounds import PeerRounds, begin_rounds
 from fedsim.sim.worlds.main_task import ending_of
 from fedsim.sim.worlds.observer import Observer
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import Unsettled
 
 LOADING = "loading the kernel of exchanges, which takes some ten seconds the first time"
 
@@ -127,9 +127,9 @@ class PlayedPeers:
             if self._complete:  # also after an interrupt
                 self._end()
 
-    def open_spans(self) -> OpenSpans:
-        """Return what has been spent already, and is charged later."""
-        return open_spans(self._tables, self._calendar.now)
+    def unsettled(self) -> Unsettled:
+        """Return the energy that no row has charged yet."""
+        return unsettled(self._tables, self._calendar.now)
 
     def stop(self, reason: str) -> None:
         """End the run now."""

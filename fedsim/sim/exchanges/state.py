@@ -5,6 +5,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.core.ports import Array, ClientId, Message
 from fedsim.physics.run_length import RunLengthSequence, joint
@@ -15,7 +16,7 @@ from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import NO_SPANS, Spans, States, Unsettled, tails
 
 
 def enter_kinds(
@@ -75,8 +76,8 @@ def hand_back(
     return joules
 
 
-def open_spans(tables: KernelTables, now: float) -> OpenSpans:
-    """Return work, messages and radio states in progress, with their energy so far.
+def unsettled(tables: KernelTables, now: float) -> Unsettled:
+    """Return the energy of work, messages and radio states that no row has charged yet.
 
     See `OpenLoads`, and `ServerLanes.open_spans`.
     """
@@ -84,19 +85,36 @@ def open_spans(tables: KernelTables, now: float) -> OpenSpans:
     works = np.flatnonzero((nodes["work_begun"] >= 0.0) & (nodes["work_begun"] < now))
     waking = np.flatnonzero(nodes["waking"])
     connected = (nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])) > 0
-    tails = np.flatnonzero(connected & (nodes["flowing"] == 0))
-    promoted = nodes["ready"][waking] - nodes["wake_time"][waking]
-    return OpenSpans.join(
+    waiting = np.flatnonzero(connected & (nodes["flowing"] == 0))
+    flowing = np.flatnonzero(connected & (nodes["flowing"] > 0))
+    ready, since = nodes["ready"][waking], nodes["since"][waiting]
+    promoted, wake_watts = ready - nodes["wake_time"][waking], nodes["wake_power"][waking]
+    watts = nodes["tail_power"][waiting]
+    spent = Spans.join(
         [
-            OpenSpans.at_power(works, nodes["work_begun"][works], nodes["power"][works], now),
-            OpenSpans.at_power(waking, promoted, nodes["wake_power"][waking], now),
-            OpenSpans.at_power(tails, nodes["since"][tails], nodes["tail_power"][tails], now),
+            Spans.at_power(works, nodes["work_begun"][works], now, nodes["power"][works]),
+            Spans.at_power(waking, promoted, now, wake_watts),
+            Spans.at_power(waiting, since, now, watts),
             _open_messages(tables, now),
         ]
     )
+    # Each of the three kinds of states: its clients, end, power, and the stage after it.
+    over, still = np.full(len(flowing), -inf), np.zeros(len(flowing))
+    kinds = (
+        (waking, ready, wake_watts, np.zeros(len(waking), int)),
+        (waiting, since + nodes["tail_time"][waiting], watts, np.ones(len(waiting), int)),
+        (flowing, over, still, np.zeros(len(flowing), int)),
+    )
+    states = States(*map(np.concatenate, zip(*kinds, strict=True)))
+
+    def figure(name: str, clients: NDArray[np.intp], _: NDArray[np.integer]) -> Array:
+        return np.asarray(nodes[f"tail_{name}"][clients])
+
+    last = np.ones(len(states.clients), int)
+    return Unsettled(spent, Spans.join([NO_SPANS, *tails(states, now, last, figure)]))
 
 
-def _open_messages(tables: KernelTables, now: float) -> OpenSpans:
+def _open_messages(tables: KernelTables, now: float) -> Spans:
     """Return the messages in progress; see `RadioMeter.unsettled`."""
     lanes = tables.lanes.reshape(-1, 2)
     busy = np.flatnonzero((lanes["current"] >= 0).any(axis=1))
@@ -105,7 +123,7 @@ def _open_messages(tables: KernelTables, now: float) -> OpenSpans:
     began = nodes["began"].min(axis=1)
     joules = nodes["per_bit"][:, 0] * down + nodes["per_bit"][:, 1] * up
     joules += nodes["held"] * np.maximum(now - np.maximum(began, nodes["paid_until"]), 0.0)
-    return OpenSpans(busy, np.minimum(began, now), joules)
+    return Spans(busy, np.minimum(began, now), np.full(len(busy), now), joules)
 
 
 def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:

@@ -22,7 +22,7 @@ from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
-from fedsim.sim.worlds.open_spans import OpenSpans
+from fedsim.sim.worlds.open_spans import Spans
 
 # Much of a run's time is spent here. So members and transitions that are used for every message are
 # looked up once. The first three transitions start from a state that the code has just checked: a
@@ -307,9 +307,11 @@ class ServerLanes:
         for radio in self._radios():
             radio.switch_off()
 
-    def open_spans(self) -> OpenSpans:
+    def open_spans(self) -> Spans:
         """Return messages in progress, as `close` would charge them now."""
-        return OpenSpans.of(self._open_messages())
+        now = self._calendar.now
+        messages = self._open_messages()
+        return Spans.of((client, begin, now, joules) for client, begin, joules in messages)
 
     def _open_messages(self) -> Iterator[tuple[ClientId, float, float]]:
         """Yield the client of each radio in use, since when it is, s, and its energy so far, J."""

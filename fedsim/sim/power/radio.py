@@ -419,13 +419,16 @@ class CellularRadio(RadioMeter):
         if self._open >= 0:
             self._loads.end(self._open)
             self._open = -1
+        stage, begin = self._states.stages[self._stage], self._loads.begin
         if self._waking:
-            since = self._ready - self._states.stages[self._stage].wake_time
-        elif self._stage != self._last_stage and not self._flowing:
-            since = self._since
-        else:
-            return
-        self._open = self._loads.begin(self._node, since, self._state_power)
+            since = self._ready - stage.wake_time
+            self._open = begin(self._node, since, stage.wake_power, self._ready, 0)
+        elif self._flowing:
+            # Its messages are charged by themselves. After them it enters the first stage.
+            self._open = begin(self._node, inf, 0.0, -inf, 0)
+        elif self._stage != self._last_stage:
+            ends = self._since + stage.time
+            self._open = begin(self._node, self._since, stage.power, ends, self._stage + 1)
 
     def _log_promotion(self) -> None:
         wake_time = self._states.stages[self._stage].wake_time

@@ -1,6 +1,6 @@
 """Power supplies: a client's battery in operation, with its events at their exact times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from enum import IntEnum
 from math import inf, nan, ulp
@@ -26,6 +26,28 @@ time of the change, and twice in the time from which on it applies."""
 
 _MOST_EVENTS = 10_000
 """Most events in a forecast of an idle battery: many years of harvest."""
+
+
+def empty_at(store: BatteryStore, rest: float, loads: Sequence[tuple[float, float]]) -> float:
+    """Return when a battery is empty, s, if a radio draws powers in turn; inf if it outlasts them.
+
+    Args:
+        store: its state, which is changed.
+        rest: the idle power of the client, W.
+        loads: the powers of the radio, W, each after the time at which it ends, s; at least one.
+    """
+    most = total_power(rest, 0.0, max(watts for _, watts in loads))
+    if not store.alive or store.outlasts(most, loads[-1][0]):
+        return inf if store.alive else store.now
+    for ends, watts in loads:
+        store.draw(store.now, total_power(rest, 0.0, watts))
+        for _ in range(_MOST_EVENTS):
+            if (now := store.next_event()) > ends:
+                break
+            if store.settle(now) is Crossing.DEPLETED:
+                return now
+        store.advance(ends)
+    return inf
 
 
 # Laws of one supply, or elementwise of many: `fedsim.sim.arrays.supplies` calls them with arrays.
@@ -196,6 +218,13 @@ class Supply:
         image = copy(self.store)
         image.advance(self._calendar.now)
         return image.spare(joules)
+
+    def empty_at(self, loads: Sequence[tuple[float, float]]) -> float:
+        """Return when the battery is empty, s, if only the radio draws power; see `empty_at`."""
+        # A copy: to advance an account in more steps would round it differently.
+        image = copy(self.store)
+        image.advance(self._calendar.now)
+        return empty_at(image, self._rest, loads)
 
     def cut(self) -> None:
         """Switch off every part."""

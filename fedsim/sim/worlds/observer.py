@@ -8,7 +8,7 @@ from typing import Protocol
 from fedsim.core.errors import Diverged, DuplicateColumnError
 from fedsim.core.ports import SERVER, Array, constant
 from fedsim.core.progress import activity
-from fedsim.core.table_columns import CONSTRAINT, FEASIBLE
+from fedsim.core.table_columns import CONSTRAINT, FEASIBLE, GRAMS_AFTER, JOULES_AFTER
 from fedsim.protocol.stop_rules import Constraint, RoundEnd
 from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
 from fedsim.results.record.models import NodeModels
@@ -16,7 +16,7 @@ from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import OWN, Traffic
 from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.worlds.clock import Clock
-from fedsim.sim.worlds.open_spans import NOTHING_OPEN, OpenSpans
+from fedsim.sim.worlds.open_spans import SETTLED, Unsettled
 from fedsim.sim.worlds.server import RowLog
 
 OnRound = Callable[[RoundEnd], None]
@@ -110,7 +110,8 @@ class Observer:
         feasible: whether the last evaluated model meets the constraint; None without one.
         ends: the time of each committed round, s, from round 0 on.
         counts: returns the server's counts in the round that ends, by column.
-        open_spans: returns what has been spent already, and is charged later.
+        find_unsettled: returns the energy that no row has charged yet.
+        unsettled: its result at the last commit.
     """
 
     def __init__(
@@ -131,7 +132,9 @@ class Observer:
         self.ends: list[float] = []
         self.feasible: bool | None = None
         self.counts: Callable[[], dict[str, float]] = dict
-        self.open_spans: Callable[[], OpenSpans] = lambda: NOTHING_OPEN
+        self.find_unsettled: Callable[[], Unsettled] = lambda: SETTLED
+        self.unsettled = SETTLED
+        self._spent = 0.0  # J, until the last commit
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -229,9 +232,17 @@ class Observer:
     ) -> None:
         """Write the row of a round, and stop the run if a rule applies."""
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
-        table, traffic = self._book.rounds, self._costs(now)
+        self.unsettled = self.find_unsettled()
+        table, traffic = self._book.rounds, self._costs()
         table.add(
-            number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
+            number,
+            now,
+            traffic,
+            self._costs_after(),
+            objective=objective,
+            gap=gap,
+            measures=figures,
+            complete=complete,
         )
         self.ends.append(now)
         # The order below: the row, the checkpoint, the callback, and only then the stop rules,
@@ -253,21 +264,28 @@ class Observer:
         if reason:
             raise RunStopped(reason)
 
-    def _costs(self, now: float) -> Traffic:
+    def _costs(self) -> Traffic:
         """Return the totals up to now.
 
         The totals of the run have spans that have ended. The energy until now is that of a run that
         ends now, so the parts of open spans are added here, and are not kept: the next round
         begins with what the last one has counted already.
         """
-        spans, grams = self.open_spans(), self._traffic.grams
-        if not len(spans.clients):
-            return self._traffic
-        if self._emissions is not None and grams is not None:
-            grams += self._emissions.until(now, *spans)
         # Rounded once: the order of spans differs between the ways in which a world is played.
-        joules = self._traffic.joules + fsum(spans.joules.tolist())
-        return replace(self._traffic, joules=joules, grams=grams)
+        joules = self._traffic.joules + fsum(self.unsettled.spent.joules.tolist())
+        # Sums of other parts of the same spans may be lower by their rounding.
+        self._spent = joules if not joules < self._spent else self._spent
+        grams = self._traffic.grams
+        if self._emissions is not None and grams is not None:
+            grams += self._emissions.of_spans(*self.unsettled.spent)
+        return replace(self._traffic, joules=self._spent, grams=grams)
+
+    def _costs_after(self) -> Mapping[str, float]:
+        """Return what radios would take from now on until they sleep, by column."""
+        after = {JOULES_AFTER: fsum(self.unsettled.tails.joules.tolist())}
+        if self._emissions is not None:
+            after[GRAMS_AFTER] = self._emissions.of_spans(*self.unsettled.tails)
+        return after
 
     def end(self) -> None:
         """Evaluate the model of the last round, unless it has been evaluated."""

@@ -13,6 +13,7 @@ import pandas as pd
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 from fedsim.core.extras import VERSION, missing
+from fedsim.core.table_columns import AFTER
 from fedsim.results.record.folder import SUMMARY, read_json
 from fedsim.results.record.manifest import SEAL, read_manifest
 from fedsim.results.record.read import read_run
@@ -112,10 +113,16 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str | float | 
 
 
 def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the round table, indexed by round, with running totals of the costs."""
+    """Return the round table, indexed by round, with running totals of the costs.
+
+    As in `fedsim.results.analysis`, energy and emissions are those until radios sleep.
+    """
     table = rounds.drop(columns=["variant", "seed"], errors="ignore").set_index("round")
     costs = [name for name in _PER_ROUND if name in table.columns]
     table[costs] = table[costs].cumsum()
+    for cost, after in AFTER.items():
+        if after in table:
+            table[cost] += table[after]
     return table.rename(columns={"t": "seconds"}).select_dtypes("number")
 
 

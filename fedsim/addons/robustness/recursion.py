@@ -41,8 +41,8 @@ class Prices:
     """Costs of a run until some of its commits.
 
     Attributes:
-        seconds, joules, grams: the costs until each commit, shape (L, W), as in the round table;
-            grams of CO2 are NaN if `Clients.emitted` is None.
+        seconds, joules, grams: the costs of a run that ends with each commit, shape (L, W): energy
+            and emissions are those until radios sleep. Grams are NaN if `Clients.emitted` is None.
         fits: the worlds in which every battery stays above all of its marks, shape (W,).
     """
 
@@ -191,8 +191,11 @@ class _WorldsRun:
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
     def costs(self) -> tuple[Array, Array]:
-        """Return the joules and g of CO2 so far, shape (W,); grams are NaN if unknown."""
-        clients, spent = self._clients, self._drawn()
+        """Return the joules and g of CO2 until radios sleep, shape (W,); grams are NaN if unknown.
+
+        They are those of a run that ends now, as in `fedsim.results.analysis.costs.cumulative`.
+        """
+        clients, spent = self._clients, self._drawn() + self._tails()[1]
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)
         # Emissions per joule are constant here, so the time at which it is drawn does not matter.
@@ -202,17 +205,26 @@ class _WorldsRun:
 
     def _drawn(self) -> Array:
         """Return the energy of each client so far beyond idle power, J, shape (M, W)."""
-        states = self._clients.states
-        # Stages that have ended since the last exchange, and the time in the present one. The state
-        # itself does not change: a look must not disturb the run.
-        stage, since, ended = states.advance(self._stage(slice(None)), self._last, self.now)
+        # The state itself does not change: a look must not disturb the run.
+        stage, since, ended = self._stages()
         waiting = np.where(np.isfinite(since), self.now - since, 0.0)
-        drawn: Array = self._spent + ended + states.figure("power", stage) * waiting
+        drawn: Array = self._spent + ended + self._clients.states.figure("power", stage) * waiting
         return drawn
 
+    def _stages(self) -> tuple[NDArray[np.integer], Array, Array]:
+        """Return the stage of each radio, its start, and the energy of ended stages."""
+        states = self._clients.states
+        return states.advance(self._stage(slice(None)), self._last, self.now)
+
+    def _tails(self) -> tuple[Array, Array]:
+        """Return when each radio sleeps, s, and what it takes from now until then, J."""
+        stage, since, _ = self._stages()
+        return self._clients.states.until_idle(stage, since, self.now)
+
     def fits(self) -> Array:
-        """Return the worlds in which no battery has fallen to its threshold or cut-off."""
+        """Return the worlds in which no battery falls to a mark before its radio sleeps."""
         clients = self._clients
         # Marks are only tested at the end: a battery that is never charged falls monotonically.
-        drawn = self._drawn() + (clients.idle + clients.leak) * self.now
+        asleep, after = self._tails()
+        drawn = self._drawn() + after + (clients.idle + clients.leak) * asleep
         return np.asarray((drawn < clients.reserve).all(axis=0))

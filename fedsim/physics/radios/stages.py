@@ -147,6 +147,21 @@ class States:
             number, since = number + over, np.where(over, end, since)
         return number, since, cast("Array", joules)
 
+    def until_idle(self, number: Numbers, since: Array, now: Array) -> tuple[Array, Array]:
+        """Return when radios enter their last stage without messages, s, and their energy, J.
+
+        Args:
+            number: the index of each radio's stage.
+            since: the start of this stage, s.
+            now: the time, s, from which on their energy counts.
+        """
+        joules, end = cast("Array", 0.0), since
+        for place, stage in enumerate(self.stages[:-1]):
+            passes = number <= place
+            begin, end = np.maximum(end, now), np.where(passes, end + stage.time, end)
+            joules = joules + np.where(passes, stage.power, 0.0) * np.maximum(end - begin, 0.0)
+        return np.maximum(end, now), joules
+
     def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
         """Return the result of `reception_time` for each radio."""
         number, since, now = np.broadcast_arrays(number, since, now)

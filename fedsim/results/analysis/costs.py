@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.table_columns import (
+    AFTER,
     COSTS,
+    JOULES_AFTER,
     SPENT,
     TITLES,
     UNITS,
@@ -57,12 +59,18 @@ def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
 def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a round table with cumulative costs, per run.
 
+    Those of a round are the costs of a run that ends with it. So energy and emissions also have
+    what radios take after it until they sleep.
+
     Args:
         rounds: see `Result.rounds`, rounds in order.
     """
     totals, costs = rounds.copy(), with_grams(COSTS, rounds)
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
     totals[costs] = runs[costs].cumsum()
+    for cost, after in AFTER.items():
+        if after in rounds:
+            totals[cost] += rounds[after]
     return totals
 
 
@@ -104,7 +112,8 @@ def cost_to_target(
 
     Returns:
         One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the costs.
-        A run that missed the target has reached = False, and NaN elsewhere; so has a run in which
+        Energy is that until radios sleep after this round; `joules_after` is the part after it. A
+        run that missed the target has reached = False, and NaN elsewhere; so has a run in which
         the measure was not evaluated.
 
     Raises:
@@ -140,7 +149,8 @@ def cost_to_target(
 def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per run: its cost up to its row of `reached`, if it has one."""
     every = runs[["variant", "seed"]].drop_duplicates()
-    table = every.merge(reached[with_grams(_COLUMNS, reached)], how="left", on=["variant", "seed"])
+    columns = with_grams(_COLUMNS, reached) + [name for name in AFTER.values() if name in reached]
+    table = every.merge(reached[columns], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
     return table.reset_index(drop=True)
 
@@ -158,7 +168,8 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     runs.
     """
     grouped = costs.groupby("variant", sort=False, observed=True)
-    table = grouped[with_grams(["round", "t", *COSTS], costs)].mean()
+    after = [name for name in AFTER.values() if name in costs]
+    table = grouped[[*with_grams(["round", "t", *COSTS], costs), *after]].mean()
     counts = pd.DataFrame({"reached": grouped["reached"].sum(), "runs": grouped.size()})
     counts = counts.reindex(list(order), fill_value=0)  # a run may have no round at all
     return counts.join(table).rename_axis("variant").reset_index()
@@ -240,6 +251,26 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
     return ", ".join(f"{rule} ({count} of {len(reasons)})" for rule, count in rules.items())
 
 
+_TAILS = 0.01
+"""Share of the energy from which on a table says what radios take after the last round."""
+
+
+def notes_on_tails(costs: pd.DataFrame) -> list[str]:
+    """Return a line on the part of energy that radios take after the last round, if it matters.
+
+    >>> notes_on_tails(pd.DataFrame({"joules": [296.0, 290.0], "joules_after": [246.0, 245.7]}))
+    ['energy: until radios sleep; after the last round they take 246 J of it']
+    """
+    if JOULES_AFTER not in costs or not (costs[JOULES_AFTER] > _TAILS * costs["joules"]).any():
+        return []
+    least, most = (
+        quantity(float(value), "J")
+        for value in (costs[JOULES_AFTER].min(), costs[JOULES_AFTER].max())
+    )
+    part = least if least == most else f"{least} to {most}"
+    return [f"energy: until radios sleep; after the last round they take {part} of it"]
+
+
 def cost_table(
     costs: pd.DataFrame,
     labels: Mapping[str, str],
@@ -264,7 +295,7 @@ def cost_table(
     """
     several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
     table = plain(title)
-    table.caption = "\n".join(map(escape, notes)) or None
+    table.caption = "\n".join(map(escape, (*notes, *notes_on_tails(costs)))) or None
     table.add_column("variant")
     if several:
         table.add_column(arrived, justify="right")

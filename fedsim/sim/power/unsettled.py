@@ -67,5 +67,7 @@ class OpenLoads:
         """Return the states of radios that do not sleep."""
         following = np.array(self._following)
         on = np.flatnonzero(following != _NO_STAGE)
-        columns = (np.array(each)[on] for each in (self._clients, self._until, self._watts))
-        return States(*columns, following[on])
+        clients, until, watts = (
+            np.array(each)[on] for each in (self._clients, self._until, self._watts)
+        )
+        return States(clients, until, watts, following[on])

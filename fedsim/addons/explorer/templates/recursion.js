@@ -219,17 +219,18 @@ function fairLevel(capacity, { order, began, ended, caps, counts }, size, now) {
 /**
  * Return seconds, joules and grams of a run, and whether every battery stays above its marks.
  *
- * A tail that is still running counts up to now.
+ * The run ends now, and its radios go to sleep: a tail that is still running counts to its end.
  */
 function totals(clients, counts, now, last, spent) {
   let [rest, joules, grams, fits] = [0, 0, 0, true];
   clients.forEach((client, n) => {
-    const tail = Number.isFinite(last[n]) ? Math.min(client.tailTime, now - last[n]) : 0;
-    const drawn = spent[n] + client.tailPower * tail;
+    const seen = Number.isFinite(last[n]);
+    const drawn = spent[n] + (seen ? client.tailPower * client.tailTime : 0);
+    const asleep = Math.max(now, seen ? last[n] + client.tailTime : now);
     rest += counts[n] * client.idle;
     joules += counts[n] * drawn;
     grams += counts[n] * client.emitted * (client.idle * now + drawn);
-    fits &&= drawn + client.idle * now < client.reserve;
+    fits &&= drawn + client.idle * asleep < client.reserve;
   });
   return { seconds: now, joules: rest * now + joules, grams, fits };
 }

@@ -25,7 +25,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import TITLES, UNITS
+from fedsim.core.table_columns import AFTER, TITLES, UNITS
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.answer import Leading
@@ -76,6 +76,10 @@ class _Phrase(NamedTuple):
     each: str = " per round"
 
 
+LAST_TAIL = "last tail"
+"""The cause that radios take energy after the last round, until they sleep."""
+
+
 def _amount(what: str, unit: str) -> _Phrase:
     return _Phrase(f"less {what}", f"more {what}", unit)
 
@@ -84,6 +88,12 @@ _PHRASES: Mapping[str, Mapping[str, _Phrase]] = {
     "joules": {
         "promotion": _amount("energy for promotions", "J"),
         "tail": _amount("energy in tails", "J"),
+        LAST_TAIL: _Phrase(
+            "less energy in tails after the last round",
+            "more energy in tails after the last round",
+            "J",
+            "",
+        ),
         "receiving": _amount("energy for receiving", "J"),
         "sending": _amount("energy for sending", "J"),
         "sending again": _amount("energy for retransmissions", "J"),
@@ -317,10 +327,12 @@ class _Part(NamedTuple):
     Attributes:
         total: in the unit of the cost.
         units: name and total number of what the part is a multiple of; None for the rounds.
+        once: whether it is no multiple, however many rounds there are.
     """
 
     total: float
     units: tuple[str, float] | None = None
+    once: bool = False
 
 
 class _Spent(NamedTuple):
@@ -356,8 +368,10 @@ def _spent(
         parts[REST] = _Part(float(reached["bits_up"]) - sum(found.parts.values()))
     else:
         parts = {name: _Part(total) for name, total in found.parts.items()}
+        if cost in AFTER:
+            parts[LAST_TAIL] = _Part(float(reached.get(AFTER[cost], 0.0)), once=True)
         whole = float(reached[cost])
-        rest = whole - sum(found.parts.values())
+        rest = whole - sum(part.total for part in parts.values())
         small = abs(rest) <= _ROUNDING * whole
         parts[REST] = _Part(parts.get(REST, _Part(0.0)).total + (0.0 if small else rest))
     exchanges = found.counts.get("exchanges") or np.nan
@@ -394,10 +408,17 @@ def _apart(one: _Spent, other: _Spent) -> pd.DataFrame:
     """Take the difference of two runs apart: one row per cause, as `Causes.table` has them."""
     ours, theirs = one.rounds, other.rounds
     middle = (ours + theirs) / 2
-    whole = sum(sum(part.total for part in run.parts.values()) / run.rounds for run in (one, other))
+    whole = sum(
+        sum(part.total for part in run.parts.values() if not part.once) / run.rounds
+        for run in (one, other)
+    )
     rows = {ROUNDS: [ours, theirs, (ours - theirs) * whole / 2]}
     for name in dict.fromkeys([*one.parts, *other.parts]):
         parts = [run.parts.get(name, _Part(0.0)) for run in (one, other)]
+        if parts[0].once:
+            own, against = (part.total for part in parts)
+            rows[name] = [own, against, own - against]
+            continue
         rates = [part.total / count for part, count in zip(parts, (ours, theirs), strict=True)]
         left = rates[0] - rates[1]
         if unit := parts[0].units:

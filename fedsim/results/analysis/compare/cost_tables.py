@@ -13,7 +13,7 @@ from fedsim.core.blocks.spec import per_cent
 from fedsim.core.blocks.wording import nearest, no_share
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.core.table_columns import COSTS, HIGHER_IS_BETTER, SPENT, UNITS, higher_is_better
+from fedsim.core.table_columns import AFTER, COSTS, HIGHER_IS_BETTER, SPENT, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
@@ -158,7 +158,9 @@ def _margin(spread: Array, count: Array, confidence: float) -> Array:
 
 # Targets: what runs are to reach, and what it costs them.
 
-_NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS})
+_NO_MEASURES = frozenset(
+    {"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS, *AFTER.values()}
+)
 
 
 _TARGETS = "targets."

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import fields
-from math import inf
+from math import fsum, inf
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from unittest.mock import patch
@@ -27,6 +27,7 @@ from fedsim.physics.radios import RadioStage, Shannon
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.radios.lora import LoRa
 from fedsim.physics.signals import Steps
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.results.record.recorder import RunRecorder
 from fedsim.sim.arrays.fits import VARIABLE, why_events
 from fedsim.sim.client import SimClient
@@ -60,7 +61,7 @@ class Waits(Told):
 class Outcome(NamedTuple):
     """How a world ended: the log's digest, the reason, what was charged, and its batteries.
 
-    `spent` is the energy until each commit, with what is open then.
+    `spent` is the energy until each commit, with what is open then, and after it until radios sleep.
     """
 
     digest: str
@@ -237,7 +238,11 @@ def played(made: WorldConfig) -> Outcome:
     """Play a world to its end."""
     with tempfile.TemporaryDirectory() as name, RunRecorder(Path(name), len(made.fleet)) as book:
         spent = list[float]()
-        one = World(made, book, lambda end: spent.append(end.joules))
+
+        def see(end: RoundEnd) -> None:
+            spent.extend((end.joules, fsum(one.unsettled.tails.joules.tolist())))
+
+        one = World(made, book, see)
         try:
             reason = one.run()
         except RunError as error:

@@ -94,8 +94,9 @@ def kinds_of(mains: set[int], count: int, capacity: float) -> list[ClientConfig]
     return [client_of(device, RadioModel(), NO_LOSS, each) for each in held]
 
 
-def table_of(kinds: list[ClientConfig]) -> ClassTable:
-    return ClassTable(RunLengthSequence.of(kinds), star(len(kinds)))
+def supplies_of(kinds: list[ClientConfig], calendar: Calendar) -> SupplyArrays:
+    table = ClassTable(RunLengthSequence.of(kinds), star(len(kinds)))
+    return SupplyArrays(table, len(kinds), calendar, lambda client: kinds[client].store(0.0))
 
 
 def live_apart(supplies: dict[int, Supply], changes: list[Change]) -> dict[int, float]:
@@ -129,7 +130,7 @@ def test_batteries_live_as_supplies_of_their_own_do(drawn: list[list[Change]], s
         if n not in mains
     }
     changes = sorted((each for some in drawn for each in some), key=lambda each: each.now)
-    arrays, slots = SupplyArrays(table_of(kinds), count, clock), dict[int, int]()
+    arrays, slots = supplies_of(kinds, clock), dict[int, int]()
     for n in rng.permutation(len(changes)).tolist():  # whatever is computed first
         (client, now, part, *figures, last), says = changes[n], changes[n].says
         slots[n] = int(arrays.reserve(1)[0])
@@ -153,7 +154,7 @@ def test_batteries_live_as_supplies_of_their_own_do(drawn: list[list[Change]], s
 
 def test_a_mark_that_may_be_reached_is_a_reaction() -> None:
     """90 J are 80 J above the threshold; they go at 0.7 W / 77 % + 0.01 W."""
-    supplies = SupplyArrays(table_of(kinds_of(set(), 1, 100.0)), 1, Calendar())
+    supplies = supplies_of(kinds_of(set(), 1, 100.0), Calendar())
     over = 80.0 / (0.7 / 0.77 + 0.01)
     supplies.check(over - 1e-3)
     for near in (over, over + 1e-3):
@@ -162,7 +163,7 @@ def test_a_mark_that_may_be_reached_is_a_reaction() -> None:
 
 
 def test_a_server_that_waits_after_an_exchange_is_a_reaction() -> None:
-    supplies = SupplyArrays(table_of(kinds_of(set(), 1, 100.0)), 1, calendar := Calendar())
+    supplies = supplies_of(kinds_of(set(), 1, 100.0), calendar := Calendar())
     supplies.look(0)
     calendar.now = 1.0
     with pytest.raises(ReactionError, match="server"):

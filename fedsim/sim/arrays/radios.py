@@ -23,7 +23,7 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.power.supply import Part
-from fedsim.sim.worlds.open_spans import Spans, States, tails
+from fedsim.sim.worlds.open_spans import NO_SPANS, Spans, States, tails
 
 Mask = NDArray[np.bool_]
 
@@ -383,12 +383,16 @@ class RadioArrays:
 
     def open_spans(self, now: float) -> Spans:
         """Return the stages in progress between two exchanges, with their energy so far."""
+        if not self._stateful:
+            return NO_SPANS
         ids = self._awake()
         watts = self._table.of_stage("power", ids, self._stage[ids])
         return Spans.at_power(ids, self._since[ids], now, watts)
 
     def tails(self, now: float) -> Sequence[Spans]:
         """Return the stages of radios from now on until they sleep; see `open_spans.tails`."""
+        if not self._stateful:
+            return []
         ids = self._awake()
         stages, figure = self._stage[ids].astype(np.intp), self._table.of_stage
         until = self._since[ids] + figure("time", ids, stages)
@@ -396,7 +400,7 @@ class RadioArrays:
         return [*tails(states, now, self._last[ids], figure)]
 
     def _awake(self) -> Ids:
-        return np.flatnonzero(self._stage < self._last) if self._stateful else np.zeros(0, int)
+        return np.flatnonzero(self._stage < self._last)
 
     def number_events(self, places: Numbers) -> None:
         """Replace the event numbers of this exchange by places, before the next one.
@@ -418,7 +422,7 @@ class RadioArrays:
 
         The stages are deleted, as they take memory in a large fleet.
         """
-        ids = self._awake()
+        ids = self._awake() if self._stateful else np.zeros(0, int)
         if self._stateful:
             paid = self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
             self._stage[ids] = self._last[ids]

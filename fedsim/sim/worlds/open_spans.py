@@ -168,7 +168,7 @@ def within_batteries(parts: Sequence[Spans], held: NDArray[np.bool_], empty_at: 
     for client, begin, end, joules in zip(*(column.tolist() for column in whole), strict=True):
         if client in loads and end > begin:
             loads[client].append((end, joules / (end - begin)))
-    empty = {client: empty_at(client, powers) for client, powers in loads.items()}
+    empty = {client: empty_at(client, powers) for client, powers in loads.items() if powers}
     ends = np.array([empty.get(client, inf) for client in whole.clients.tolist()])
     ends = np.clip(ends, whole.begins, whole.ends)
     spans = whole.ends - whole.begins

@@ -1,10 +1,9 @@
 """Blocks that start from a preset: its name alone, or its name and the fields that differ."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from math import inf
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema
@@ -185,88 +184,3 @@ def _resolve_preset(block: object, known: Sequence[str]) -> object:
     if block not in known:
         raise failure(("", unknown(block, known), block))
     return {"kind": block}
-
-
-# Checks of the uncertainty of presets: impossible intervals, and incomplete sources.
-
-
-def faults_of_doubts(
-    model: type[Presettable], name: str, preset: Preset | None = None
-) -> Iterator[str]:
-    """Yield the faults in the uncertainty of a preset, one sentence each.
-
-    The block's own validation decides. It is run for each end of each interval, and for each pair
-    of ends of two intervals: for example, the lowest active power may lie below the highest idle
-    power.
-
-    Args:
-        model: the class of the block.
-        name: the name of the preset.
-        preset: a preset to check in place of the one of this name.
-    """
-    row = model.presets[name] if preset is None else preset
-    written = {**row.values, "kind": name}
-    known = set[str]()
-    for field, doubt in row.doubts.items():
-        wrong = list(_faults_of_one(model, field, doubt, written))
-        yield from (f"{name}: {field}: {fault}" for fault in wrong)
-        if not wrong:
-            known.add(field)
-    for field, other in combinations([field for field in row.doubts if field in known], 2):
-        yield from _faults_of_two(model, written, row.doubts, (field, other))
-
-
-def _faults_of_one(
-    model: type[Presettable], field: str, doubt: Doubt, written: Mapping[str, str | float]
-) -> Iterator[str]:
-    yield from _faults_of_source(doubt.source)
-    if doubt.basis not in get_args(Basis):
-        yield f"got the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
-    if field not in model.model_fields:
-        yield "is no field of the block, and cannot have an interval"
-        return
-    figures = list[float]()
-    for figure in (doubt.low, written.get(field), doubt.high):
-        with_it = written if figure is None else {**written, field: figure}
-        try:
-            value = getattr(model.model_validate(with_it), field)
-        except ValidationError as error:
-            yield f"the interval has an impossible value: {error.errors()[0]['msg']}"
-            return
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"got {value!r}, which is no figure, and cannot have an interval"
-            return
-        figures.append(value)
-    if not figures[0] <= figures[1] <= figures[2]:
-        yield (
-            f"the interval from {doubt.low} to {doubt.high} does not contain the value,"
-            f" {written.get(field, figures[1])}; give low <= value <= high"
-        )
-
-
-def _faults_of_two(
-    model: type[Presettable],
-    written: Mapping[str, str | float],
-    doubts: Mapping[str, Doubt],
-    fields: tuple[str, str],
-) -> Iterator[str]:
-    """Yield a fault for the first pair of interval ends that cannot be combined, if any."""
-    first, second = fields
-    for one in doubts[first][:2]:
-        for other in doubts[second][:2]:
-            try:
-                model.model_validate({**written, first: one, second: other})
-            except ValidationError as error:
-                yield (
-                    f"{written['kind']}: {first} {one} and {second} {other} cannot be combined:"
-                    f" {error.errors()[0]['msg']}"
-                )
-                return
-
-
-def _faults_of_source(source: Citation) -> Iterator[str]:
-    for part in ("authors", "title", "where"):
-        if not getattr(source, part).strip():
-            yield f"its source has no {part}"
-    if not 1900 < source.year < 2100:
-        yield f"its source is of the year {source.year}"

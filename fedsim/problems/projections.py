@@ -82,17 +82,6 @@ def soft_threshold(w: Array, t: float | Array) -> Array:
     return np.asarray(w - np.clip(w, -t, t))
 
 
-def l2_ball(w: Array, radius: float) -> Array:
-    """Return the nearest point of {|w|_2 <= radius}; for matrices, the norm is the Frobenius norm.
-
-    Raises:
-        ValueError: the radius is not positive.
-    """
-    _check_radius(radius)
-    norm = float(np.linalg.norm(w))
-    return w * (radius / norm) if norm > radius else w.copy()
-
-
 def l1_ball(w: Array, radius: float, weights: Array | None = None) -> Array:
     """Return the nearest point of {sum_j c_j |w_j| <= radius}, in the shape of `w`.
 

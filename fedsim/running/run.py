@@ -305,12 +305,6 @@ def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
     return Finished(manifest, read_json(path / SUMMARY), scenario)
 
 
-def is_finished(job: Job, out: Path) -> bool:
-    """Return whether the folder of a job holds this run, complete."""
-    finished = finished_in(RunFolder.place(out, job.variant.name, job.seed))
-    return match(job, finished) is Match.SAME
-
-
 class Match(Enum):
     """How an existing run compares with the one that a job would make.
 

@@ -14,7 +14,6 @@ from fedsim.problems.projections import (
     hard_threshold,
     hard_threshold_columns,
     l1_ball,
-    l2_ball,
     largest,
     nuclear_ball,
     rank,
@@ -35,7 +34,6 @@ BALLS: dict[str, tuple[Project, Norm, Norm]] = {
         lambda W: (WEIGHTS * np.abs(W)).sum(),
         lambda W: (np.abs(W) / WEIGHTS).max(),
     ),
-    "l2": (l2_ball, lambda W: np.sqrt((W**2).sum()), lambda W: np.sqrt((W**2).sum())),
     "nuclear": (
         nuclear_ball,
         lambda W: np.linalg.svd(W)[1].sum(),
@@ -136,7 +134,7 @@ def test_what_is_not_a_number_is_largest_and_stays() -> None:
     w = np.array([1.0, np.nan, -5.0, 2.0])
     assert largest(w, 1).tolist() == [1]
     assert np.isnan(hard_threshold(w, 2)[1])
-    for balled in (l1_ball(w, 1.0), l2_ball(w, 1.0), soft_threshold(w, 1.0)):
+    for balled in (l1_ball(w, 1.0), soft_threshold(w, 1.0)):
         assert np.isnan(balled).any()
     for matrix in (nuclear_ball(w.reshape(2, 2), 1.0), rank(w.reshape(2, 2), 1)):
         assert np.isnan(matrix).any()

@@ -19,7 +19,7 @@ from fedsim.results.record.folder import RESULTS, tidy
 from fedsim.results.record.manifest import MANIFEST
 from fedsim.results.record.parts import read_table
 from fedsim.results.record.scenarios import parse
-from fedsim.running.run import is_finished
+from fedsim.running.run import Match, finished_in, match
 from fedsim.scenario.building import Builder, Job
 from tests.runs import files, small
 
@@ -42,6 +42,10 @@ def job() -> Job:
 def out(whole: Path, tmp_path: Path) -> Path:
     """Return a copy that a test may damage."""
     return Path(shutil.copytree(whole, tmp_path / "out"))
+
+
+def is_finished(job: Job, out: Path) -> bool:
+    return match(job, finished_in(out / "base/seed-1")) is Match.SAME
 
 
 def flipped(content: bytes, name: str) -> Iterator[bytes]:

@@ -161,8 +161,6 @@ class ArrayLayout:
 _ARRAYS, _SETTINGS, _FIGURES = 0, 1, 2
 _NUMPY = "numpy.ndarray"
 
-Others = ConfigRecord | MetricRecord
-
 
 class Misfit(ValueError):
     """Arrays do not match those of the model."""

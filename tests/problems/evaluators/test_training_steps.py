@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numba import njit
 
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.local_training import KeptOptimizer, LocalUpdates
@@ -13,11 +14,15 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.ports import Array, Client
 from fedsim.problems import LossOracle, Squared
 from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator, QueueTicket
+from fedsim.problems.evaluators.compiled.optimizers import advance
+from fedsim.problems.evaluators.compiled.rows import MomentBuffers, StepRule
+from fedsim.problems.evaluators.compiled.settings import LENGTH, Settings, settings_of
 from fedsim.problems.kernels import minibatch_gradient
 from fedsim.problems.optimizers import SGD, Adam, Training
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
 from tests.methods import scenario
+from tests.problems.evaluators.test_compiled import RULES
 from tests.problems.evaluators.test_local_steps import FICKLE, STEADY, left
 from tests.problems.examples import local, samples
 from tests.works import evaluated
@@ -118,6 +123,30 @@ class Halved(SGD):
 
     def step(self, w: Any, g: Any, eta: float, state: Any) -> None:
         w -= eta / 2 * g
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_compiled_step_is_that_of_the_rule_to_the_last_bit(name: str) -> None:
+    rule: Any = RULES[name]
+    rng, steps = np.random.default_rng(1), 400
+    rates = tuple(rng.uniform(0.0, 0.1, steps))
+    settings = Settings(*settings_of(Training(rule, rates))[:LENGTH])
+    plan = StepRule(1.0, 0.0, 0.0, 0.0, 0.0, steps, settings, np.array(rates), 0)
+    w, start = rng.standard_normal(103), np.zeros(103)
+    v, state = w.copy(), rule.begin(w)
+    buffers = MomentBuffers(np.empty(103), np.zeros(103), np.full(103, settings.initial))
+    for s in range(steps):
+        g = rng.standard_normal(103) * 10.0 ** rng.integers(-6, 4, 103) * (rng.random(103) < 0.9)
+        rule.step(w, g, rates[s], state)
+        _advance(v, start, g, buffers, plan, s)
+    np.testing.assert_array_equal(v, w)
+
+
+@njit  # type: ignore[untyped-decorator]
+def _advance(
+    v: Array, start: Array, g: Array, moments: MomentBuffers, rule: StepRule, s: int
+) -> None:
+    advance(v, start, g, moments, rule, s)
 
 
 def test_a_kept_state_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

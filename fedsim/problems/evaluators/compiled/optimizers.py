@@ -1,8 +1,9 @@
 """Steps of optimizers: the elementwise rules of `fedsim.problems.rules`.
 
 A step is one loop over the coordinates of the model, for dense and sparse rows alike, as momentum
-moves all coordinates. All rules are one formula with constants from `settings`: a loop without
-branches is vectorised, and compiled once.
+moves all coordinates. It performs the operations of the rule in their order, so that models and
+moments are those of the rule to the last bit. They are written a second time, by coordinate: the
+functions of NumPy would take several passes in a kernel, and these many calls in Python.
 """
 
 import math
@@ -10,13 +11,13 @@ import math
 import numpy as np
 
 from fedsim.core.ports import Array
-from fedsim.problems.evaluators.compiled.compiler import part
+from fedsim.problems.evaluators.compiled.compiler import part, rounded
 from fedsim.problems.evaluators.compiled.rows import MomentBuffers, StepRule
 from fedsim.problems.evaluators.compiled.settings import Settings
 from fedsim.problems.optimizers import ROUNDING
 
 
-@part
+@rounded
 def advance(
     V: Array, start: Array, G: Array, moments: MomentBuffers, rule: StepRule, s: int
 ) -> None:
@@ -24,19 +25,43 @@ def advance(
 
     The moments are updated.
     """
-    settings, eta, t = rule.optimizer, rule.rates[s], float(rule.taken + s + 1)
+    own, eta = rule.optimizer, rule.rates[s]
     H, M, S = moments.H, moments.M, moments.S
     clipping = _whole_gradient(V, start, G, H, rule)
-    # Decoupled decay (Loshchilov, Hutter, ICLR 2019) takes the step size before its correction for
-    # bias.
-    decay = 1 - eta * settings.decoupled
-    # Bias corrections of Adam; without them beta is 0, and both factors are 1.
-    rate = eta / (1 - math.pow(settings.bias1, t))
-    root = 1 / math.sqrt(1 - math.pow(settings.bias2, t))
+    # Coupled decay is added after clipping, as in PyTorch; decoupled decay shrinks V itself.
+    coupled, shrunk = (0.0, own.decay) if own.decoupled else (own.decay, 0.0)
     for k in range(len(V)):
-        # Coupled decay is added after clipping, as in PyTorch; decoupled decay shrinks V itself.
-        d = H[k] * clipping + settings.coupled * V[k]
-        V[k], M[k], S[k] = _step_number(V[k] * decay, M[k], S[k], d, settings, rate, root)
+        H[k] = H[k] * clipping + coupled * V[k]
+        V[k] *= 1 - eta * shrunk
+    if not own.squares:
+        for k in range(len(V)):
+            M[k] = own.momentum * M[k] + H[k]
+            V[k] -= eta * (H[k] + own.momentum * M[k] if own.nesterov else M[k])
+    elif own.momenta:
+        _adapt(V, H, M, S, own, eta, float(rule.taken + s + 1))
+    else:
+        for k in range(len(V)):
+            S[k] += H[k] * H[k]
+            V[k] -= eta * H[k] / (math.sqrt(S[k]) + own.epsilon)
+
+
+@rounded
+def _adapt(V: Array, H: Array, M: Array, S: Array, own: Settings, eta: float, t: float) -> None:
+    """Take step t of adam, adamw or yogi."""
+    rate, divisor = eta, 1.0
+    if own.corrected:
+        rate /= 1 - math.pow(own.beta1, t)
+        # The exponent is a setting: a root in place of the power would be rounded otherwise.
+        divisor = math.pow(1 - math.pow(own.beta2, t), own.half)
+    for k in range(len(V)):
+        M[k] = own.beta1 * M[k] + (1 - own.beta1) * H[k]
+        square = H[k] * H[k]
+        added = (1 - own.beta2) * square
+        if own.signed:
+            S[k] -= added * np.sign(S[k] - square)
+        else:
+            S[k] = own.beta2 * S[k] + added
+        V[k] -= rate * M[k] / (math.sqrt(S[k]) / divisor + own.epsilon)
 
 
 @part
@@ -52,27 +77,3 @@ def _whole_gradient(V: Array, start: Array, G: Array, H: Array, rule: StepRule) 
         total += h * h
     # ROUNDING avoids a division by 0, as in PyTorch.
     return min(rule.optimizer.clip / (math.sqrt(total) + ROUNDING), 1.0)
-
-
-@part
-def _step_number(
-    v: float, m: float, s: float, d: float, settings: Settings, rate: float, root: float
-) -> tuple[float, float, float]:
-    """Return a coordinate of the model, and of both moments, after a step.
-
-    Args:
-        v: the coordinate of the model.
-        m: that of the momentum, or of the mean gradient.
-        s: that of the mean square; 0 if the rule has none.
-        d: that of the gradient.
-        settings: the settings.
-        rate: the step size, corrected for the bias of m.
-        root: the bias correction of the root of s.
-    """
-    m = settings.first * m + settings.second * d
-    square = d * d
-    # Yogi: v moves towards d^2 by a step of its size.
-    direction = np.sign(square - s) if settings.signed != 0 else 1.0
-    s = settings.kept * s + settings.added * square * direction
-    step = settings.ahead * d + settings.behind * m
-    return v - rate * step / (math.sqrt(s) * root + settings.epsilon), m, s

@@ -58,6 +58,10 @@ def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Tra
     return loss.optimizer_steps(w, drawn, training)
 
 
+STEPS = {sgd_steps: 2, sgd_change: 2, optimizer_steps: 1}
+"""The kernels of steps of one kind, with the index of the minibatches among a work's arguments."""
+
+
 def alternating_steps(
     loss: LocalLoss, w: Array, drawn: Minibatches, first: Training, then: Training
 ) -> Array:

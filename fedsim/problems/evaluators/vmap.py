@@ -40,9 +40,6 @@ The calls of a step cost each group as much as some 10^6 operations, and Python 
 """
 
 
-_STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
-"""The kernels of steps, with the place of the minibatches among their arguments."""
-
 _PLAIN = {kernels.sgd_steps, kernels.sgd_change}
 """Those of plain gradient steps, which have a step size and a pull."""
 
@@ -259,8 +256,8 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     if work.kernel is kernels.minibatch_gradient:
         drawn: Any = work.arguments[1]
         return None if drawn is None else np.asarray(drawn)
-    if work.kernel in _STEPS and not _is_alone(work):
-        batches = work.arguments[_STEPS[work.kernel]]
+    if work.kernel in kernels.STEPS and not _is_alone(work):
+        batches = work.arguments[kernels.STEPS[work.kernel]]
         drawn = len(batches) and all(batch is not None for batch in batches)
         if drawn and equal_sizes(batches):
             return np.stack(list(batches))

@@ -103,9 +103,6 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
 }
 """The kernels with a compiled form, and the functions that translate their arguments."""
 
-_STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
-"""The kernels of steps, and the index of their minibatches among the arguments."""
-
 
 class WorkBatch(NamedTuple):
     """A queue with the same work of several clients.
@@ -197,7 +194,8 @@ class CompiledProgram:
             return False
         if work.kernel is kernels.optimizer_steps and not work.arguments[2].compilable:
             return False
-        return work.kernel not in _STEPS or all_or_some(work.arguments[_STEPS[work.kernel]])
+        place = kernels.STEPS.get(work.kernel)
+        return place is None or all_or_some(work.arguments[place])
 
     def add(self, work: Work, queue: WorkQueue) -> int:
         """Append work to a queue and return its index.

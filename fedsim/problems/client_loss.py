@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from functools import cache, cached_property, partial
-from typing import Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import Protocol, Self, TypeVar, cast
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -86,9 +86,8 @@ class EvaluationCache:
         return cast("Part", known)  # each caller builds losses of one class
 
 
-@runtime_checkable
 class SteppingLoss(Protocol):
-    """A loss with its own stochastic gradient steps, in its own number type."""
+    """A loss with its own steps, in its own number type; it may have some of these methods."""
 
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
@@ -96,21 +95,11 @@ class SteppingLoss(Protocol):
         """Return the model, shape (d,), after steps on the rows from `w`; see `sgd_steps`."""
         ...
 
-
-@runtime_checkable
-class ChangingLoss(Protocol):
-    """A loss that returns the change of the model by such steps directly."""
-
     def sgd_change(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
         """Return the model after steps on the rows from `w`, minus `w`, shape (d,)."""
         ...
-
-
-@runtime_checkable
-class OptimizingLoss(Protocol):
-    """A loss with its own steps of an optimizer, in its own number type."""
 
     def optimizer_steps(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training
@@ -292,7 +281,7 @@ class LocalLoss:
     def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return the model after gradient steps from `w`, minus `w`, shape (d,)."""
         if _provides(type(self.loss), "sgd_change"):
-            own = cast("ChangingLoss", self.loss)
+            own = cast("SteppingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
         reached = self.sgd_steps(w, eta, drawn, pull)
         fresh = not _provides(type(self.loss), "sgd_steps")  # then no other object holds the array
@@ -301,7 +290,7 @@ class LocalLoss:
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return the result of an optimizer's steps from `w`; see `optimizer_steps`."""
         if _provides(type(self.loss), "optimizer_steps"):
-            own = cast("OptimizingLoss", self.loss)
+            own = cast("SteppingLoss", self.loss)
             return own.optimizer_steps(self.arranged, w, drawn, training)
         return optimizer_steps(self, w, drawn, training)
 

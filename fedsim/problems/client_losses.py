@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil, inf
+from math import inf
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -25,7 +25,7 @@ from fedsim.problems.losses.base import half_square
 from fedsim.problems.losses.softmax import cross_entropy
 from fedsim.problems.partition import Cuts, Partition, sizes
 from fedsim.problems.samples import Precision, Samples
-from fedsim.problems.stacked_gradients import LEAST, gradients, stackable, steps
+from fedsim.problems.stacked_gradients import LEAST, gradients, room, stackable, steps
 
 # Values of many clients' losses at one model: one product for all clients with equally many rows.
 # A loss with few rows spends most of its time on calls. The stacked rows of many clients, shape (k,
@@ -41,11 +41,7 @@ _AT_ONCE = 2**18
 
 
 def _squares(rows: Rows, w: Array) -> Array:
-    # The oldest kernels of OpenBLAS sum in an order that depends on the alignment in memory.
-    # Separate arrays begin at a multiple of 16 bytes, so each client's residuals do here too.
-    clients, count = rows.t.shape
-    room = np.empty((clients, 4 * ceil(count / 4)), rows.X.dtype)
-    residuals = np.matmul(rows.X, w, out=room[:, :count])
+    residuals = np.matmul(rows.X, w, out=room(rows.t.shape, rows.X.dtype))
     residuals -= rows.t
     return np.asarray(0.5 * np.vecdot(residuals, residuals).astype(np.float64))
 

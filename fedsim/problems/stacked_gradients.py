@@ -33,7 +33,7 @@ def _residuals(rows: Rows, models: Array) -> Array:
 
 def _sigmoids(rows: Rows, models: Array) -> Array:
     u = _products(rows.X, models)
-    slopes = _room(u.shape, u.dtype)
+    slopes = room(u.shape, u.dtype)
     # Up to this argument exp cannot overflow. The other clients take the kernel of their own loss.
     moderate = u.max(axis=-1) <= linear.STEEP
     p = np.exp(u[moderate])
@@ -69,7 +69,7 @@ def gradients(loss: LinearLoss, rows: Rows, models: Array) -> Array:
         rows: the rows of the clients, stacked: features of shape (k, n, d).
         models: the model of each client, shape (k, d).
     """
-    at = _room(models.shape, rows.X.dtype)
+    at = room(models.shape, rows.X.dtype)
     at[...] = models
     products = _products(rows.X.swapaxes(-1, -2), _SLOPES[type(loss)](rows, at))
     if rows.factor != 1.0:
@@ -103,19 +103,20 @@ def steps(
 
 def squares(vectors: Array) -> Array:
     """Return |v|^2 of each row of an array (k, d), shape (k,), with the same bits as `v.dot(v)`."""
-    rows = _room(vectors.shape, vectors.dtype)
+    rows = room(vectors.shape, vectors.dtype)
     rows[...] = vectors
     return np.asarray(np.vecdot(rows, rows))
 
 
 def _products(X: Array, vectors: Array) -> Array:
     """Return the product of each matrix (m, n) with its vector (n,), shape (k, m)."""
-    gradients = _room((len(X), X.shape[-2]), X.dtype)
+    gradients = room((len(X), X.shape[-2]), X.dtype)
     np.matmul(X, vectors[..., None], out=gradients[..., None])
     return gradients
 
 
-def _room(shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Array:
+def room(shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Array:
+    """Return an array (k, n), uninitialised, whose rows are aligned like separate arrays."""
     # The address of a product determines the order in which OpenBLAS's oldest kernels sum it. A
     # separate array begins at a multiple of 16 bytes, so each client's vectors must do so here,
     # too.

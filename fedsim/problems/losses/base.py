@@ -20,6 +20,12 @@ from fedsim.core.ports import Array
 from fedsim.problems.optimizers import GivenOptimizer
 from fedsim.problems.samples import Features, Precision
 
+SCALE: Any = Field(
+    default="mean",
+    description="the sum over the client's rows, their mean, or (share) their sum over the "
+    "number of rows of all clients",
+)
+
 # The input of a loss: a client's samples as the loss has arranged them.
 
 State = tuple[Array, ...]

@@ -12,11 +12,10 @@ from fedsim.core.errors import DataError
 from fedsim.core.extras import missing
 from fedsim.core.ports import Array
 from fedsim.problems.architectures.base import Kept
-from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.base import SCALE, Loss, Rows, State
 from fedsim.problems.losses.network import (
     CRITERION,
     OUTPUTS,
-    SCALE,
     encode_labels,
     network_classes,
 )

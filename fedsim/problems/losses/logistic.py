@@ -9,7 +9,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems.losses import linear
-from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.base import SCALE, Rows, State
 from fedsim.problems.losses.linear import LinearLoss, distinct_pair, format_labels, two_labels
 from fedsim.problems.samples import (
     Features,
@@ -38,11 +38,7 @@ class Logistic(LinearLoss):
     steepest: ClassVar[float] = 0.25
 
     kind: Literal["logistic"] = "logistic"
-    scale: Literal["sum", "mean", "share"] = Field(
-        default="mean",
-        description="the sum over the client's rows, their mean, or (share) their sum over the "
-        "number of rows of all clients",
-    )
+    scale: Literal["sum", "mean", "share"] = SCALE
     labels: Literal["signs", "plus-minus", "as-given"] | Positive = Field(
         default="signs",
         description="signs: the data has -1 and 1; plus-minus: the smaller of exactly two distinct "

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.core.ports import Array
-from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.base import SCALE, Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import distinct_pair, two_labels, whole_labels
 from fedsim.problems.losses.softmax import cross_entropy, indicators
 from fedsim.problems.samples import Features, product, transposed_product
@@ -49,11 +49,7 @@ class MultilayerPerceptron(Loss):
         "(o - y)^2/2 a row with y = 0 and 1 for the smaller and the larger of two labels; "
         "softmax: one unit for each distinct label, cross entropy",
     )
-    scale: Literal["sum", "mean", "share"] = Field(
-        default="mean",
-        description="the sum over the client's rows, their mean, or (share) their sum over the "
-        "number of rows of all clients",
-    )
+    scale: Literal["sum", "mean", "share"] = SCALE
     spread: float = Field(
         default=1.0,
         gt=0,

@@ -14,7 +14,7 @@ from fedsim.core.extras import missing
 from fedsim.core.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture, GivenModule
 from fedsim.problems.losses.augmentation import Augmentation, check_images
-from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.base import SCALE, Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
 from fedsim.problems.optimizers import GivenOptimizer, Training
@@ -38,11 +38,6 @@ OUTPUTS: Any = Field(
     ge=2,
     description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
     "data has distinct labels, ascending",
-)
-SCALE: Any = Field(
-    default="mean",
-    description="the sum over the client's rows, their mean, or (share) their sum over the "
-    "number of rows of all clients",
 )
 
 

@@ -4,11 +4,10 @@ from itertools import combinations_with_replacement
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from fedsim.core.memory import check_budget
 from fedsim.core.ports import Array
-from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.base import SCALE, Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import check_hessian, whole_labels
 from fedsim.problems.samples import Features, gram, product, transposed_product
 
@@ -28,11 +27,7 @@ class Softmax(Loss):
     """The largest eigenvalue of diag(p) - p p^T is at most 1/2 (Boehning 1992)."""
 
     kind: Literal["softmax"] = "softmax"
-    scale: Literal["sum", "mean", "share"] = Field(
-        default="mean",
-        description="the sum over the client's rows, their mean, or (share) their sum over the "
-        "number of rows of all clients",
-    )
+    scale: Literal["sum", "mean", "share"] = SCALE
 
     def encode(self, labels: Array) -> Array:
         """Return a table (n, C) with a one in the column of each row's class.

@@ -1,6 +1,6 @@
 """Networks computed by PyTorch. Only this package imports PyTorch when it is imported."""
 
-from fedsim.problems.modules.module import FlatModule, Layer, layers_of, platform
+from fedsim.problems.modules.module import FlatModule, layers_of, platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
 from fedsim.problems.modules.trainer import (
     LossTerms,
@@ -12,7 +12,6 @@ from fedsim.problems.modules.trainer import (
 
 __all__ = [
     "FlatModule",
-    "Layer",
     "LossTerms",
     "Numbers",
     "Recipe",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,22 +10,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsim.problems.modules.schedules import SchedulePlaces
-
-
-class Layer(NamedTuple):
-    """The position of a parameter in the flat model.
-
-    Attributes:
-        name: its name in the module.
-        start: the index of its first number.
-        stop: the index after its last number.
-        shape: its shape.
-    """
-
-    name: str
-    start: int
-    stop: int
-    shape: tuple[int, ...]
+from fedsim.problems.parts import ModelPart, parts_of
 
 
 def trained_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -50,14 +35,10 @@ def statistics_of(module: nn.Module) -> list[tuple[str, Tensor]]:
     return layers
 
 
-def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[Layer, ...]:
+def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[ModelPart, ...]:
     """Return the position of each trained parameter, and then statistic, in the flat model."""
-    layers, start = [], 0
-    buffers = statistics_of(module) if statistics else []
-    for name, each in [*trained_parameters(module), *buffers]:
-        layers.append(Layer(name, start, start + each.numel(), tuple(each.shape)))
-        start += each.numel()
-    return tuple(layers)
+    named = [*trained_parameters(module), *(statistics_of(module) if statistics else [])]
+    return parts_of([name for name, _ in named], [tuple(each.shape) for _, each in named])
 
 
 def numbers_of(module: nn.Module, *, statistics: bool = False) -> list[Tensor]:

@@ -16,10 +16,11 @@ from fedsim.core.blocks.in_memory import Holding
 from fedsim.core.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
-from fedsim.problems.modules.module import Layer, layers_of, numbers_of
+from fedsim.problems.modules.module import layers_of, numbers_of
 from fedsim.problems.modules.recorded import dense, recordable
 from fedsim.problems.modules.seeding import own_streams, single_precision, with_gradients
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
+from fedsim.problems.parts import ModelPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Recipe:
     architecture: Architecture
     module: nn.Module
     shape: tuple[int, ...]
-    layers: tuple[Layer, ...]
+    layers: tuple[ModelPart, ...]
     random: bool
     operations: float
     channels_last: bool

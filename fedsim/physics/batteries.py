@@ -25,7 +25,7 @@ from fedsim.core.blocks.quantities import (
 from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import AnyPath, Block, Given, Spec, as_written
 from fedsim.physics.formats.availability import read_charging
-from fedsim.physics.radios.traces import Shift, check_shift
+from fedsim.physics.radios.traces import Pattern, Shift
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.traces import read_power
 
@@ -33,6 +33,8 @@ from fedsim.physics.traces import read_power
 
 
 _DAY = 86400.0
+
+_SHIFT = "where each client starts in the file: none (at its beginning) or random"
 
 NO_POWER = Constant(0.0)
 """The offered power without charging."""
@@ -51,15 +53,8 @@ class PowerReader(Protocol):
         ...
 
 
-class Charging(Spec):
+class Charging(Pattern):
     """A law of the power offered to a battery."""
-
-    kind: str
-
-    @property
-    def starts_anywhere(self) -> bool:
-        """Whether each client starts at a random time of the pattern."""
-        return False
 
     @abstractmethod
     def source(self, read: PowerReader) -> Signal:
@@ -122,20 +117,7 @@ class HarvestCharging(Charging):
         description="whether the file repeats after its end; otherwise its last power stays",
     )
     scale: float = Field(default=1.0, gt=0, description="a factor on the power")
-    shift: Shift = Field(
-        default="none",
-        description="where each client starts in the file: none (at its beginning) or random",
-    )
-
-    @model_validator(mode="after")
-    def _shiftable(self) -> Self:
-        check_shift(self.shift, repeat=self.repeat)
-        return self
-
-    @property
-    def starts_anywhere(self) -> bool:
-        """Whether `shift` is random."""
-        return self.shift == "random"
+    shift: Shift = Field(default="none", description=_SHIFT)
 
     def source(self, read: PowerReader) -> Signal:
         """Return the power in the file, times the scale."""
@@ -157,15 +139,7 @@ class FlashCharging(Charging):
     user: int = Field(
         default=0, ge=0, description="number of the user among those that ever charge, from 0"
     )
-    shift: Shift = Field(
-        default="none",
-        description="where each client starts in the file: none (at its beginning) or random",
-    )
-
-    @property
-    def starts_anywhere(self) -> bool:
-        """Whether `shift` is random."""
-        return self.shift == "random"
+    shift: Shift = Field(default="none", description=_SHIFT)
 
     def source(self, read: PowerReader) -> Signal:
         """Return the power while that user charges."""

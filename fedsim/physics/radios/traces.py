@@ -28,13 +28,6 @@ _SHIFT = "where clients start in the file: all at its beginning, or each at a ra
 _DIRECTION = "direction of the measured traffic: up from the device, or down to it"
 
 
-def check_shift(shift: Shift, *, repeat: bool) -> None:
-    """Raise a ValidationError if a pattern without repetition is to be shifted."""
-    if shift == "random" and not repeat:
-        text = 'got "random", but what does not repeat has one beginning; use repeat: true or none'
-        raise failure(("shift", text, shift))
-
-
 class TraceReader(Protocol):
     """Calls a reader for a file, once per file and options."""
 
@@ -51,15 +44,26 @@ class TraceReader(Protocol):
         ...
 
 
-class Trace(Spec):
-    """The trace that a radio's rate follows. A user-defined one has its `kind` and its `rate`."""
+class Pattern(Spec):
+    """A law over time. One with a field `shift` may start at a random place for each client."""
 
     kind: str
 
     @property
     def starts_anywhere(self) -> bool:
         """Whether each client starts at a random place in the pattern."""
-        return False
+        return getattr(self, "shift", "none") == "random"
+
+    @model_validator(mode="after")
+    def _repeats(self) -> Self:
+        if self.starts_anywhere and not getattr(self, "repeat", True):
+            text = 'got "random", but what does not repeat has one beginning'
+            raise failure(("shift", f"{text}; use repeat: true or none", "random"))
+        return self
+
+
+class Trace(Pattern):
+    """The trace that a radio's rate follows. A user-defined one has its `kind` and its `rate`."""
 
     @abstractmethod
     def rate(self, read: TraceReader) -> Steps:
@@ -85,11 +89,6 @@ class MahimahiTrace(Trace):
     path: AnyPath = Field(description="the file, relative to that of the scenario")
     shift: Shift = Field(default="none", description=_SHIFT)
 
-    @property
-    def starts_anywhere(self) -> bool:
-        """Whether `shift` is random."""
-        return self.shift == "random"
-
     def rate(self, read: TraceReader) -> Steps:
         """Return the rate in the file."""
         return read(read_mahimahi, self.path)
@@ -104,16 +103,6 @@ class RateFile(Trace):
         description="whether the file repeats after its end; otherwise its last rate stays",
     )
     shift: Shift = Field(default="none", description=_SHIFT)
-
-    @model_validator(mode="after")
-    def _shiftable(self) -> Self:
-        check_shift(self.shift, repeat=self.repeat)
-        return self
-
-    @property
-    def starts_anywhere(self) -> bool:
-        """Whether `shift` is random."""
-        return self.shift == "random"
 
 
 class CsvTrace(RateFile):

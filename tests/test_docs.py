@@ -26,6 +26,7 @@ from fedsim.scenario import load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
 from tests.locks import locked
+from tests.test_readme import words
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "paper")
@@ -50,18 +51,20 @@ BLOCKS = [
     pytest.param(
         head,
         body,
+        printed,
         id=f"{page.relative_to(DOCS).with_suffix('')}-{number}-{head}",
         marks=[pytest.mark.needs(extra) for text, extra in EXTRAS.items() if text in body],
     )
     for page in PAGES
-    for number, (head, body) in enumerate(
+    for number, (head, body, printed) in enumerate(
         re.findall(
-            r"^```(\S+)\n(.*?)^```$",
+            r"^```(\S+)\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?",
             _by_hand(page),
             flags=re.DOTALL | re.MULTILINE,
         )
     )
 ]
+"""Blocks of code; a block of text that follows commands is a part of what the last one prints."""
 
 
 CARDS = dict(
@@ -227,9 +230,9 @@ def test_every_block_of_code_is_shown_as_one(site: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("head", "body"), BLOCKS)
+@pytest.mark.parametrize(("head", "body", "printed"), BLOCKS)
 def test_every_block_of_code_runs(
-    head: str, body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    head: str, body: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     monkeypatch.chdir(tmp_path)
@@ -238,7 +241,7 @@ def test_every_block_of_code_runs(
         case "python":
             exec(compile(body, "docs", "exec"), {"__name__": "docs"})  # noqa: S102 - our own pages
         case "sh":
-            commands(body)
+            assert_within(printed, commands(body))
         case "yaml":
             yaml = YAML(typ="safe", pure=True)
             whole, said = yaml.load(ROOT / "scenarios/censoring.yaml"), yaml.load(body)
@@ -253,16 +256,31 @@ def test_every_block_of_code_runs(
             pytest.fail(f"nothing runs a block of {head}")
 
 
-def commands(body: str) -> None:
-    """Run commands of fedsim; what installs it has to be what the README says, which CI runs."""
+def commands(body: str) -> str:
+    """Run commands of fedsim, and return the output of the last one.
+
+    What installs fedsim has to be what the README says, which CI runs.
+    """
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     if f"```sh run\n{body}```" in readme:
-        return
+        return ""
     for command in body.splitlines():
         program, *arguments = shlex.split(command)
         assert program == "fedsim"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{command}\n{result.output}"
+    return result.stdout
+
+
+def assert_within(shown: str, printed: str) -> None:
+    """Compare a page's text with what was printed; a line of three dots stands for any lines."""
+    lines = words(printed)
+    for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
+        wanted = words(part)
+        places = range(len(lines) - len(wanted) + 1)
+        place = next((at for at in places if lines[at : at + len(wanted)] == wanted), None)
+        assert place is not None, f"{part}\nis not in\n{printed}"
+        lines = lines[place + len(wanted) :]
 
 
 def test_no_folder_of_runs_is_given_to_two_scenarios() -> None:
@@ -307,7 +325,10 @@ def test_the_command_of_every_card_runs(
 SOUGHT = (
     "slow device",
     "straggler",
+    "deadline",
+    "timeout",
     "dropout",
+    "over-selection",
     "learning rate",
     "client sampling",
     "non-IID",

@@ -39,6 +39,7 @@ def _by_hand(page: Path) -> str:
 
 
 EXTRAS = {
+    "fedsim run privacy": "privacy",
     "import duckdb": "sql",
     "from flwr_datasets": "flwr-datasets",
     "--track mlflow": "mlflow",
@@ -64,7 +65,7 @@ BLOCKS = [
         )
     )
 ]
-"""Blocks of code; a block of text that follows commands is a part of what the last one prints."""
+"""Blocks of code; a block of text that follows commands is a part of what they print."""
 
 
 CARDS = dict(
@@ -257,19 +258,21 @@ def test_every_block_of_code_runs(
 
 
 def commands(body: str) -> str:
-    """Run commands of fedsim, and return the output of the last one.
+    """Run commands of fedsim, and return what they print.
 
     What installs fedsim has to be what the README says, which CI runs.
     """
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     if f"```sh run\n{body}```" in readme:
         return ""
+    printed = ""
     for command in body.splitlines():
         program, *arguments = shlex.split(command)
         assert program == "fedsim"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{command}\n{result.output}"
-    return result.stdout
+        printed += result.stdout
+    return printed
 
 
 def assert_within(shown: str, printed: str) -> None:

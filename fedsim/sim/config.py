@@ -168,7 +168,7 @@ class WorldConfig(Numerics):
         silence: how a client signals a censored message.
         participation: client sampling, and when a round closes.
         aggregation: how the server combines the vectors of replies.
-        attacks: the attack of each false client.
+        attacks: the attack of each malicious client.
         stop: when the run ends.
         observe: which rounds are evaluated.
         counting: which model of a round is evaluated.

@@ -1,4 +1,4 @@
-"""Secrecy, privacy and false clients with everything else: pairs work, or are refused by name."""
+"""Secrecy, privacy and malicious clients with everything else: pairs work, or are refused."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -165,8 +165,8 @@ REFUSED: dict[tuple[Way, str], str] = {
     (peers, "krum"): "use mean or trimmed-mean or clipped-gossip",
     **{(asynchronous, block): "adds up the replies of a round" for block in SECRET},
     **{(live, block): "no encoding as bytes" for block in SECRET},
-    (live, "colluding"): "false clients see what the true ones send",
-    (live, "noise and colluding"): "false clients see what the true ones send",
+    (live, "colluding"): "malicious clients see what the honest ones send",
+    (live, "noise and colluding"): "malicious clients see what the honest ones send",
     (live, "silent"): "live clients do not do yet",
     **{(as_bytes, block): "no encoding as bytes" for block in SECRET},
 }

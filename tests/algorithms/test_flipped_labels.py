@@ -64,7 +64,7 @@ def test_objective_and_optimum_are_those_of_the_true_labels(evaluator: str, tmp_
 
 
 def test_minibatches_are_those_that_are_drawn_without_an_attack(tmp_path: Path) -> None:
-    """Of the sign alone: the gradient of a false client's rows has another target."""
+    """Of the sign alone: the gradient of a malicious client's rows has another target."""
     problem = local(tmp_path, "squared", batch=4)
     seen = told(problem, {"kind": "fedavg", "step_size": 0.05, "local_steps": 2}, tmp_path,
                 fleet=FLEET)  # fmt: skip
@@ -92,7 +92,7 @@ MLP: dict[str, Any] = {
     ("loss", "evaluator"),
     [("mlp", "one-by-one"), ("mlp", "compiled"), ("torch", "one-by-one"), ("torch", "vmap")],
 )
-def test_a_fleet_of_liars_learns_the_mirror_image(loss: str, evaluator: str) -> None:
+def test_a_fleet_of_malicious_clients_learns_the_mirror_image(loss: str, evaluator: str) -> None:
     """If all labels are flipped, a model that fits them takes class 0 for 2, and the reverse."""
     kind: dict[str, Any] = MLP["loss"]
     if loss == "torch":

@@ -82,7 +82,7 @@ def test_d_psgd_is_the_loop(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", RULES)
-def test_a_rule_keeps_what_a_liar_would_destroy(kind: str) -> None:
+def test_a_rule_keeps_what_a_malicious_client_would_destroy(kind: str) -> None:
     written = scenario(DENSE_GRAPH, ATTACKED) | {"models": {}}
     false = fedsim.run(written).rounds["objective"]
     held = fedsim.run(written | {"aggregation": {"kind": kind, **RULES[kind][0]}}).rounds

@@ -234,7 +234,7 @@ KRUM = "aggregation={kind: krum, byzantine: 4}"
 
 def test_check_says_what_a_rule_costs_the_server() -> None:
     seen = CliRunner().invoke(
-        app, ["check", "false-clients", "--details", "--set", "variants={}", "--set", KRUM]
+        app, ["check", "malicious-clients", "--details", "--set", "variants={}", "--set", KRUM]
     )
     assert "krum of 20 vectors takes" in seen.output
     assert "is not charged" in seen.output

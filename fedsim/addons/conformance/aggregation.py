@@ -45,7 +45,7 @@ def check_aggregation(rule: Aggregation) -> pd.DataFrame:
 
 
 def check_attack(attack: Attack) -> pd.DataFrame:
-    """Check what a false client sends in place of vectors with one difficulty each.
+    """Check what a malicious client sends in place of vectors with one difficulty each.
 
     Args:
         attack: the attack, with its parameters.
@@ -258,6 +258,6 @@ def _colludes(attack: Attack) -> Iterator[str]:
         sent: object = attack.collude(true, false_ones)
         if not isinstance(sent, np.ndarray) or sent.shape != (_LENGTH,):
             seen = getattr(sent, "shape", type(sent).__name__)
-            yield f"of {true_ones} true clients it is {seen}; expected {(_LENGTH,)}"
+            yield f"of {true_ones} honest clients it is {seen}; expected {(_LENGTH,)}"
         if not np.array_equal(before, true):
-            yield f"of {true_ones} true clients: it has changed their vectors"
+            yield f"of {true_ones} honest clients: it has changed their vectors"

@@ -1,9 +1,9 @@
 """Aggregation: how a server combines the vectors of its clients, as scenario blocks.
 
 A method asks for a weighted sum of a field of replies (`Server.aggregate`), and the block decides
-how that sum is formed. `mean` adds up. A rule that withstands false replies takes the sum of the
-weights times one vector that stands for all replies, such as their median; each reply counts the
-same, whatever its weight. If the server keeps a running sum of changes, as in CHB, the rule is
+how that sum is formed. `mean` adds up. A rule that withstands Byzantine replies takes the sum of
+the weights times one vector that stands for all replies, such as their median; each reply counts
+the same, whatever its weight. If the server keeps a running sum of changes, as in CHB, the rule is
 applied to the sum of all that each client has sent so far. A silent client then counts with its
 last state.
 """
@@ -108,7 +108,7 @@ class Aggregator:
     Args:
         rule: the rule.
         rng: returns the stream of its draws; called if it is needed.
-        attacks: the attack of each false client.
+        attacks: the attack of each malicious client.
         tally: counts what the rule does beside combining; servers of one world may share it.
 
     Attributes:
@@ -204,7 +204,7 @@ class Aggregator:
         return kept.change(self._combine(field, kept.all).reshape(shape))
 
     def _collude(self, clients: Sequence[ClientId], vectors: Sequence[Array]) -> Sequence[Array]:
-        """Return the vectors with those of false clients that collude."""
+        """Return the vectors with those of malicious clients that collude."""
         true = [v.ravel() for m, v in zip(clients, vectors, strict=True) if m not in self._attacks]
         attacks = {
             repr(each): each for m in clients if (each := self._colluding.get(m)) is not None

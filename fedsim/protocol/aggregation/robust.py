@@ -1,7 +1,7 @@
-"""Rules that withstand false replies: one vector that stands for all, if at most f are false.
+"""Rules that withstand Byzantine replies: one vector for all, if at most f are Byzantine.
 
-n is the number of vectors, f the largest number of false ones. The rules are deterministic, except
-for the buckets of `bucketing`.
+n is the number of vectors, f the largest number of Byzantine ones. The rules are deterministic,
+except for the buckets of `bucketing`.
 """
 
 from abc import abstractmethod
@@ -59,7 +59,7 @@ Before = Literal["nnm", "bucketing"]
 
 
 class RobustRule(Aggregation):
-    """Base class of rules that withstand some false replies."""
+    """Base class of rules that withstand some Byzantine replies."""
 
     before: tuple[Before, ...] = Field(
         default=(),
@@ -77,13 +77,15 @@ class RobustRule(Aggregation):
     )
 
     byzantine: NonNegativeInt | None = Field(
-        default=None, description="f, the largest number of false replies, for nnm"
+        default=None, description="f, the largest number of Byzantine replies, for nnm"
     )
 
     @model_validator(mode="after")
     def _enough_known(self) -> Self:
         if "nnm" in self.before and self.byzantine is None:
-            raise ValueError("byzantine: missing, and nnm needs it: the number of false replies")
+            raise ValueError(
+                "byzantine: missing, and nnm needs it: the number of Byzantine replies"
+            )
         return self
 
     def least(self) -> int:
@@ -109,7 +111,7 @@ class RobustRule(Aggregation):
 
     @property
     def false_ones(self) -> int:
-        """f, the largest number of false replies that the rule is set for."""
+        """f, the largest number of Byzantine replies that the rule is set for."""
         return self.byzantine or 0
 
     def operations(self, vectors: int, dimension: int) -> float | None:
@@ -240,14 +242,14 @@ class CentredClipping(RobustRule):
 
 
 class Counted(RobustRule):
-    """Base class of rules that are set for a number of false replies."""
+    """Base class of rules that are set for a number of Byzantine replies."""
 
     condition: ClassVar[str] = "2f + 1"
 
-    byzantine: NonNegativeInt = Field(description="f, the largest number of false replies")
+    byzantine: NonNegativeInt = Field(description="f, the largest number of Byzantine replies")
 
     def least_chosen(self) -> int:
-        """Return 2f + 1: the true ones are in the majority."""
+        """Return 2f + 1: the honest ones are in the majority."""
         return 2 * self.byzantine + 1
 
 

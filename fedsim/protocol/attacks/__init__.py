@@ -1,9 +1,9 @@
-"""Attacks: what the false clients of a fleet send, as scenario blocks.
+"""Attacks: what the malicious clients of a fleet send, as scenario blocks.
 
-A false client runs the method like any other, and then sends something else. Its message is
-encoded, sent and charged as it is. Clients that collude know the vectors of the true clients in the
-same round; what they send has the size of their own message, and its values are set when the server
-combines the replies.
+A malicious client runs the method like any other, and then sends something else. Its message is
+encoded, sent and charged as it is. Clients that collude know the vectors of the honest clients in
+the same round; what they send has the size of their own message, and its values are set when the
+server combines the replies.
 """
 
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""Attacks of false clients that know no other client."""
+"""Attacks of malicious clients that know no other client."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
@@ -67,7 +67,7 @@ class ReplayAttack(Attack):
         return self.rounds
 
     def distort(self, vector: Array, earlier: Sequence[Array], rng: np.random.Generator) -> Array:
-        """Return the oldest kept vector; the true one in the first round."""
+        """Return the oldest kept vector; in the first round, the client's own."""
         return earlier[0] if earlier else vector
 
 
@@ -89,7 +89,7 @@ class NotFiniteAttack(Attack):
 class UnreadableAttack(Attack):
     """A message that the server cannot read, such as a vector of the wrong length.
 
-    It is charged like a true one.
+    It is charged like an honest one.
     """
 
     kind: Literal["unreadable"] = "unreadable"

@@ -11,29 +11,29 @@ from fedsim.core.ports import Array
 
 
 class Attack(Spec):
-    """Base class of attacks: by default a false client sends what a true one would."""
+    """Base class of attacks: by default a malicious client sends what an honest one would."""
 
     keeps_structure: ClassVar[bool] = False
-    """Whether a distorted vector has zeros, or rank, where the true one has them."""
+    """Whether a distorted vector has zeros, or rank, where the honest one has them."""
 
     colludes: ClassVar[bool] = False
-    """Whether false clients know the vectors of the true ones; see `collude`."""
+    """Whether malicious clients know the vectors of the honest ones; see `collude`."""
 
     silent: ClassVar[bool] = False
-    """Whether a false client keeps silent in every round."""
+    """Whether a malicious client keeps silent in every round."""
 
     unreadable: ClassVar[bool] = False
     """Whether the server cannot read its messages, and leaves them out."""
 
     mislabels: ClassVar[bool] = False
-    """Whether a false client is true to the method, and trains on flipped labels."""
+    """Whether a malicious client follows the method, on flipped labels."""
 
     kind: str
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
         """Yield a nature if an attack needs more than the client's own message."""
         if self.colludes:
-            text = f"got {self.kind}, for which false clients see what the true ones send"
+            text = f"got {self.kind}, for which malicious clients see what the honest ones send"
             yield "kind", Nature(simulated=text)
         elif self.silent or self.unreadable:
             yield "kind", Nature(simulated=f"got {self.kind}, which live clients do not do yet")
@@ -44,20 +44,20 @@ class Attack(Spec):
         return 0
 
     def distort(self, vector: Array, earlier: Sequence[Array], rng: np.random.Generator) -> Array:
-        """Return what a false client sends in place of a vector.
+        """Return what a malicious client sends in place of a vector.
 
         Args:
-            vector: what a true client would send, of any shape. It must not be changed.
+            vector: what a honest client would send, of any shape. It must not be changed.
             earlier: the vectors of earlier rounds, the oldest first, at most `memory`.
             rng: the client's stream of the attack's draws.
         """
         return vector
 
     def collude(self, true: Array, false_ones: int) -> Array:
-        """Return what all false clients send, if they collude, shape (d,).
+        """Return what all malicious clients send, if they collude, shape (d,).
 
         Args:
-            true: the vectors of the true clients in this round, shape (n - f, d), at least one.
-            false_ones: f, the number of false clients in this round.
+            true: the vectors of the honest clients in this round, shape (n - f, d), at least one.
+            false_ones: f, the number of malicious clients in this round.
         """
         raise NotImplementedError(type(self).__name__)

@@ -1,4 +1,4 @@
-"""Attacks of false clients that know the vectors of the true ones in the same round."""
+"""Attacks of malicious clients that know the vectors of the honest ones in the same round."""
 
 from statistics import NormalDist
 from typing import ClassVar, Literal
@@ -38,7 +38,7 @@ class ALittleIsEnough(Attack):
 def largest_shift(clients: int, false_ones: int) -> float:
     """Return z_max of ALIE: the quantile of (n - f - s)/(n - f), with s = floor(n/2 + 1) - f.
 
-    It is 0 if the false clients are a majority, and 1e3 if they need no supporter.
+    It is 0 if the malicious clients are a majority, and 1e3 if they need no supporter.
 
     >>> round(largest_shift(50, 12), 3), round(largest_shift(50, 24), 3)
     (0.336, 1.426)
@@ -72,7 +72,7 @@ class InnerProductAttack(Attack):
 
 
 class MimicAttack(Attack):
-    """The vector of one true client, which so counts more than the others.
+    """The vector of one honest client, which so counts more than the others.
 
     Karimireddy, He, Jaggi, "Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing",
     ICLR 2022.

@@ -1,4 +1,4 @@
-"""The packer of a false client."""
+"""The packer of a malicious client."""
 
 from collections import deque
 
@@ -9,7 +9,7 @@ from fedsim.protocol.attacks.base import Attack
 
 
 class FalsePacker:
-    """Packs, for one field of a false client, something else than what it is given.
+    """Packs, for one field of a malicious client, something else than what it is given.
 
     Args:
         packer: encodes what is sent instead.

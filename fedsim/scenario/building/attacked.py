@@ -1,4 +1,4 @@
-"""The false clients of a scenario, and the packers in their world that send something else."""
+"""The malicious clients of a scenario, and the packers in their world that send something else."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ MakePacker = Callable[[ClientId, str, int], Packer]
 
 
 def attacks_of(scenario: Scenario) -> dict[ClientId, Attack]:
-    """Return the attack of each false client."""
+    """Return the attack of each malicious client."""
     attacks: dict[ClientId, Attack] = {}
     first = 0
     for group in scenario.fleet:
@@ -24,7 +24,7 @@ def attacks_of(scenario: Scenario) -> dict[ClientId, Attack]:
 
 
 def under_attack(config: WorldConfig, attacks: Mapping[ClientId, Attack]) -> WorldConfig:
-    """Return a world's configuration with false clients; the same one if there are none."""
+    """Return a world's configuration with malicious clients; the same one if there are none."""
     if not attacks:
         return config
     config = replace(config, attacks=attacks)

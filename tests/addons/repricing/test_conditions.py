@@ -74,7 +74,7 @@ def test_whatever_is_no_matter_of_price_is_refused_whichever_of_the_two_says_it(
         assert {key.partition(".")[0] for key in refused} <= {name, "participation", "silence"}
 
 
-def test_false_clients_are_no_matter_of_price() -> None:
+def test_malicious_clients_are_no_matter_of_price() -> None:
     true, false = {"count": 3}, {"count": 2, "attack": {"kind": "sign-flip"}}
     plain, attacked = variant(fleet=[{"count": 5}]), variant(fleet=[true, false])
     for then, now in ((plain, attacked), (attacked, plain)):

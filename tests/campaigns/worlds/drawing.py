@@ -8,7 +8,7 @@ from .computing import computing
 from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
-from .liars import liars
+from .malicious import malicious_clients
 from .methods import METHODS, method
 from .networks import cells, gateway, network, shared_air, stacks, windows
 from .peers import failures, medium, peers
@@ -87,5 +87,5 @@ def world(number: int) -> Block:
     if dice.chance(0.1) and not (dice.careful and (has_own_models or local)):
         blocks["counting"] = "iterates"
     estimate(dice, blocks)
-    liars(dice, blocks, clients)
+    malicious_clients(dice, blocks, clients)
     return blocks

@@ -23,7 +23,7 @@ from fedsim.wire import field_payloads
 Vector = list[float]
 
 MOST = 30
-"""The calls of one aggregator, or of one false client, that are recomputed."""
+"""The calls of one aggregator, or of one malicious client, that are recomputed."""
 
 LARGEST = 2e5
 """The largest n^2 d of a call that is recomputed."""
@@ -307,7 +307,7 @@ def _mixed(
 
 
 class _Recorder:
-    """Stands in for the packer of a false client, and keeps what that packs."""
+    """Stands in for the packer of a malicious client, and keeps what that packs."""
 
     def __init__(self, packer: Any) -> None:
         self.packer, self.sent = packer, np.zeros(0)
@@ -318,7 +318,7 @@ class _Recorder:
 
 
 class _FalseAgain:
-    """One field of a false client once more."""
+    """One field of a malicious client once more."""
 
     def __init__(self, packer: Any) -> None:
         self.attack, self.rng = packer._attack, deepcopy(packer._rng)
@@ -343,7 +343,7 @@ class _FalseAgain:
 
 
 class _Witness:
-    """Stands beside the aggregators and the false clients of a run."""
+    """Stands beside the aggregators and the malicious clients of a run."""
 
     def __init__(self) -> None:
         self.sums: WeakKeyDictionary[Any, _Again] = WeakKeyDictionary()
@@ -383,7 +383,7 @@ class _Witness:
         RESET(one)
 
     def pack(self, one: Any, vector: Array, *structure: Any) -> Any:
-        """Pack what a false client sends, and compare."""
+        """Pack what a malicious client sends, and compare."""
         again = self.lies.get(one)
         if again is None:
             again = self.lies[one] = _FalseAgain(one)
@@ -403,7 +403,7 @@ SUM, MIX, RESET, PACK = Aggregator.sum, Aggregator.mix, Aggregator.reset, FalseP
 
 @contextmanager
 def recomputed() -> Iterator[None]:
-    """Hold what servers, peers and false clients compute to the loops of this module."""
+    """Hold what servers, peers and malicious clients compute to the loops of this module."""
     witness = _Witness()
 
     def sum_again(

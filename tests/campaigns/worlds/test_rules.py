@@ -11,7 +11,7 @@ from fedsim.protocol.aggregation import Aggregator, ClippedGossip, CoordinateMed
 from fedsim.protocol.attacks import InnerProductAttack, ReplayAttack
 
 from .dice import Block
-from .liars import ALONE, OF_SERVERS, RULES
+from .malicious import ALONE, OF_SERVERS, RULES
 from .playing import play
 
 CLIENTS = 8

@@ -1,4 +1,4 @@
-"""Texts of a page, and its picture of a fleet with false clients."""
+"""Texts of a page, and its picture of a fleet with malicious clients."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_no_line_of_a_page_ends_between_a_number_and_its_unit(tmp_path: Path) ->
     assert "95\N{NO-BREAK SPACE}% interval" in texts
 
 
-def test_false_clients_are_marked_in_picture_and_table(tmp_path: Path) -> None:
+def test_malicious_clients_are_marked_in_picture_and_table(tmp_path: Path) -> None:
     true = {"count": 3, "device": "pi-4", "radio": "wifi"}
     fleet = [true, true | {"count": 2, "attack": "sign-flip"}]
     method = {"kind": "fedavg", "step_size": 0.001}
@@ -31,12 +31,12 @@ def test_false_clients_are_marked_in_picture_and_table(tmp_path: Path) -> None:
     for own in (fleet, [true, true | {"count": 2}]):
         result = fedsim.run(small(algorithm=method, fleet=own, stop={"rounds": 2}))
         page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
-        pages.append("false client" in page)
+        pages.append("malicious client" in page)
         drawing = NetworkDrawing.of_runs(result, "bits", "auto", None, None)
         figure, axis = plt.subplots()
         keys = [str(key.get_label()) for key in drawing.draw(axis, *drawing.amounts())]
         plt.close(figure)
-        assert ("false client" in keys) == (own is fleet)
+        assert ("malicious client" in keys) == (own is fleet)
         assert any("(2, sign-flip)" in key for key in keys) == (own is fleet)
         assert (">sign-flip<" in page) == (own is fleet)
     assert pages == [True, False]

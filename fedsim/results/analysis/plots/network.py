@@ -73,7 +73,7 @@ _THIN, _MORE, _LESS = 0.6, 3.4, 0.8
 _LINE = "#BBBBBB"
 
 _FALSE: Mapping[str, Any] = {"marker": "x", "color": "#D55E00"}
-"""The mark on a false client, beside that of its group."""
+"""The mark on a malicious client, beside that of its group."""
 
 _MARKS = "osDP^*"
 """The marks of kinds of clients."""
@@ -280,7 +280,7 @@ class NetworkDrawing:
         clients: the rows of its client table.
         models: returns the models of all nodes after a round, shape (M, ...), the last one's of
             None.
-        attacks: the attack of each group of false clients, by its number.
+        attacks: the attack of each group of malicious clients, by its number.
     """
 
     network: Network
@@ -459,13 +459,13 @@ class NetworkDrawing:
             x, y = np.array([self.places[node] for node in nodes], dtype=np.float64).T
             style: dict[str, Any] = {"marker": mark, "color": colour, "zorder": 3}
             axis.scatter(x, y, s=sizes, linewidth=0.5, edgecolor="white", **style)
-        false = self._false_clients
+        false = self._malicious_clients
         if false:
             x, y = np.array([self.places[node] for node in false], dtype=np.float64).T
             axis.scatter(x, y, s=40.0 if small else 160.0, linewidth=1.5, zorder=4, **_FALSE)
 
     @property
-    def _false_clients(self) -> list[str]:
+    def _malicious_clients(self) -> list[str]:
         """The nodes that attack."""
         nodes = self.network.graph.nodes(data=True)
         return [node for node, facts in nodes if facts.get("group") in self.attacks]
@@ -502,8 +502,8 @@ class NetworkDrawing:
             Line2D([], [], marker=mark, linestyle="", color=colour, label=escape_text(kind))
             for kind, (_, mark, colour) in self.kinds.items()
         ]
-        if self._false_clients:
-            keys.append(Line2D([], [], linestyle="", label="false client", **_FALSE))
+        if self._malicious_clients:
+            keys.append(Line2D([], [], linestyle="", label="malicious client", **_FALSE))
         if most:
             style: dict[str, Any] = {"color": _LINE, "linewidth": _THIN + self._more}
             keys.append(Line2D([], [], label=f"{self.say(most)}, the most", **style))
@@ -514,7 +514,7 @@ class NetworkDrawing:
 
 
 def attacks_of(scenario: Mapping[str, Any]) -> dict[int, str]:
-    """Return the kind of attack of each group of false clients, by the number of the group."""
+    """Return the kind of attack of each group of malicious clients, by the number of the group."""
     groups = enumerate(scenario.get("fleet") or ())
     return {number: str(group["attack"]["kind"]) for number, group in groups if group.get("attack")}
 

@@ -1,4 +1,4 @@
-"""False clients and rules of aggregation in whole runs, against loops of NumPy."""
+"""Malicious clients and rules of aggregation in whole runs, against loops of NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def test_a_rule_for_more_replies_than_a_round_has_is_refused() -> None:
 
 
 def test_z_of_alie() -> None:
-    """Baruch, Baruch, Goldberg 2019: n = 50 with 12 and 24 false clients."""
+    """Baruch, Baruch, Goldberg 2019: n = 50 with 12 and 24 malicious clients."""
     assert largest_shift(50, 12) == pytest.approx(0.336, abs=5e-4)
     assert largest_shift(50, 24) == pytest.approx(1.426, abs=5e-4)
     assert largest_shift(3, 2) == 1e3
@@ -203,7 +203,7 @@ def test_every_attack_runs_with_every_kind_of_server(kind: str, method: str) -> 
 
 
 def test_a_live_run_refuses_what_live_clients_cannot_do() -> None:
-    """What a false client does alone, but for numbers that are not finite, a live one does, too."""
+    """What a malicious client does alone, a live one does too, but for numbers not finite."""
     needed: dict[str, Any] = {"scaled": {"factor": -3.0}}
     refused = {
         kind

@@ -1,4 +1,4 @@
-"""Draws of false clients, and of the rules by which a server or a peer combines vectors."""
+"""Draws of malicious clients, and of the rules by which a server or a peer combines vectors."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def _rule_of_peers(dice: Dice) -> Block:
     )
 
 
-def liars(dice: Dice, blocks: Block, clients: int) -> None:
+def malicious_clients(dice: Dice, blocks: Block, clients: int) -> None:
     """Let a group of clients be false at times, and let a rule of aggregation withstand it."""
     false, ruled = dice.chance(0.15), dice.chance(0.15)
     method = ALGORITHMS.own[blocks["algorithm"]["kind"]]

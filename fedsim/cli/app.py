@@ -291,7 +291,7 @@ HowCarried = Annotated[
     typer.Option(
         "--carry",
         metavar="values|bytes",
-        help="how messages are carried; with bytes, all are encoded and decoded",
+        help="pass on messages as values, or encode each to bytes and decode it: the same log",
     ),
 ]
 

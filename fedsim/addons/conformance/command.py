@@ -28,8 +28,8 @@ def conformance_command(
 ) -> None:
     """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
 
-    Without FILE, blocks have their defaults, in small scenarios of fedsim's
-    own. The exit code is 1 if a check fails.
+    Without FILE, blocks are tested with their defaults, in small built-in
+    scenarios. The exit code is 1 if a check fails.
 
     A run that diverges is only a failure with FILE, which sets the step size.
     """

@@ -48,7 +48,7 @@ def crate_command(
 
     The archive is an RO-Crate: a ZIP file with the scenarios, logs,
     tables and figures, and ro-crate-metadata.json, which states the
-    software, the inputs and the time of each of them.
+    software, the inputs and the time of each file.
     """
     from fedsim.addons.crate import write_crate
 

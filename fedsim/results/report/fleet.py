@@ -161,7 +161,7 @@ def given_up(study: ReportedStudy) -> PageTable | None:
         means = [number(total / len(mine)) for total in (rounds, given)]
         rows.append([*words(study.labels[variant]), *means, *words(share)])
     heads = ("variant", "rounds", "given up", "share")
-    return PageTable("Rounds in which too few reported, means over seeds", heads, rows)
+    return PageTable("Rounds with too few replies, means over seeds", heads, rows)
 
 
 def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str, name: str) -> PageFigure:

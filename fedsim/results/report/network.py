@@ -91,17 +91,19 @@ def drawing(
 def _widths(whole: NetworkDrawing, run: ReportedRun, most: str) -> str:
     if whole.value == "disagreement":
         return (
-            f"a link is as wide as the models of its ends are apart under seed {run.seed}, in the"
-            f" last round of which they are kept, at most {most}"
+            "the width of a link shows the distance between the models of its ends under seed"
+            f" {run.seed}, in the last round with stored models; at most {most}"
         )
-    what = "what it carried" if whole.value == "bits" else "what messages cost at its ends"
-    text = f"a link is as wide as {what} both ways under seed {run.seed}, at most {most}"
+    what = "bits" if whole.value == "bits" else "joules of messages at both ends"
+    text = (
+        f"the width of a link shows its {what} in both directions, seed {run.seed}; at most {most}"
+    )
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"
     if whole.network.unsure:
-        text += "; dashed ones are one of several equally good routes, not distinguished here"
+        text += "; a dashed link is on one of several equally good routes, not distinguished here"
     if whole.value == "joules" and run.scenario["network"].get("medium"):
-        text += "; what a broadcast costs its sender is on no link"
+        text += "; the joules of a broadcast at its sender belong to no link"
     return text
 
 

@@ -250,8 +250,8 @@ def _verdicts(
     worlds = format_number(own["worlds"].max(), ",.0f") if len(own) else "no"
     words_ = case.target.words
     first = study.labels[study.comparison.against]
-    title = f"{_begin(study, words_)}, against {first}, in {worlds} worlds"
-    return PageTable(f"{title} of the constants' doubt", heads, rows)
+    drawn = f"in {worlds} worlds (sets of uncertain constants)"
+    return PageTable(f"{_begin(study, words_)}, against {first}, {drawn}", heads, rows)
 
 
 def _between(middle: float, low: float, high: float) -> TableCell:

@@ -150,9 +150,9 @@ def _path(row: Mapping[Hashable, Any] | None, clients: pd.DataFrame) -> str:
         return ""
     parts = [f"{quantity(row[part], 's')} {words}" for part, words in _PARTS.items() if row[part]]
     if not row["tied"]:
-        return ". No reply arrived in it: the round waited until its end"
+        return ". No reply arrived in this round: it waited until its end"
     (name,) = display_names([str(row["client"])], clients)
-    tied = f", one of {row['tied']:,} at the same moment" if row["tied"] > 1 else ""
+    tied = f", one of {row['tied']:,} that arrived together" if row["tied"] > 1 else ""
     return f". Critical path: the last reply is that of {name}{tied}; {', '.join(parts)}"
 
 
@@ -176,7 +176,5 @@ def _note(window: Window, lanes: int, busy: int, given_up: str) -> str:
         note = f"{note}; given up, for {given_up}"
     if busy == lanes:
         return note
-    return (
-        f"{note}. Drawn are the {lanes // 2} that were done last, and {lanes - lanes // 2} spread "
-        "over the others"
-    )
+    last, others = lanes // 2, lanes - lanes // 2
+    return f"{note}. Shown are the {last} that finished last, and {others} of the others"

@@ -15,7 +15,7 @@ from fedsim.results.report.page import write
 from tests.results.analysis.traces import of, traced
 from tests.results.report.pages import Page
 
-CAPTION = "Rounds in which too few reported, means over seeds"
+CAPTION = "Rounds with too few replies, means over seeds"
 LOSSY = {"kind": "wifi", "tries": 1, "loss": {"kind": "independent", "rate": "30 %"}}
 SCENARIO: dict[str, Any] = {
     "problem": {

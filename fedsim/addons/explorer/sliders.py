@@ -89,7 +89,11 @@ def sliders_of(fleets: Sequence[Scenario]) -> tuple[Slider, ...]:
         for key, places in found.items()
     ]
     ordered = sorted(sliders, key=lambda item: _place(item, sliders))
-    return (*ordered, *map(_of_server, _links(fleets)))
+    for constant in general(fleets):
+        part, kind, field = constant.key
+        if part == "network":  # a figure of the server's link that is equal in all fleets
+            ordered.append(Slider(part, kind, field, *constant[1:], ()))
+    return tuple(ordered)
 
 
 def _place(slider: Slider, every: Sequence[Slider]) -> tuple[int, int, int]:
@@ -141,26 +145,6 @@ def _slider(
         low, high, basis, source = *(factor * value for factor in _FACTORS), "", ""
         high = min(high, 1.0) if unit == "%" else high
     return Slider(name, kind, field, value, low, high, unit, basis, source, groups)
-
-
-def _links(fleets: Sequence[Scenario]) -> Iterator[UncertainConstant]:
-    """Yield the figures of the server's link that are equal in all fleets."""
-    for constant in general(fleets):
-        if constant.key[0] == "network":
-            yield constant
-
-
-def _of_server(constant: UncertainConstant) -> Slider:
-    return Slider(
-        *constant.key,
-        constant.value,
-        constant.low,
-        constant.high,
-        constant.unit,
-        constant.basis,
-        constant.source,
-        (),
-    )
 
 
 def figures_of(group: Group) -> dict[str, Any]:

@@ -9,9 +9,9 @@ of one model differ. Their keys name the block "network", "work" or "device"; se
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, log, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -44,8 +44,7 @@ class ConstantKey(tuple[str, str, str]):
         return f"{self[1].partition('=')[0]}.{self[2]}"
 
 
-@dataclass(frozen=True)
-class UncertainConstant:
+class UncertainConstant(NamedTuple):
     """A constant with the interval that contains it with a probability of 90 %.
 
     Attributes:
@@ -211,7 +210,7 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
         example = f"{constant.key}={wanted[0]}..{wanted[1].strip()}"
         text = f"got {constant.key}={text}; expected an interval such as {example}"
         raise DataError("interval", f"--interval: {text}")
-    return replace(constant, low=low, high=high, basis="given", source="--interval")
+    return constant._replace(low=low, high=high, basis="given", source="--interval")
 
 
 def _counts(scenario: Scenario) -> Counter[str]:

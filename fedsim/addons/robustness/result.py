@@ -95,18 +95,7 @@ class Robustness:
     @property
     def constants(self) -> pd.DataFrame:
         """One row per constant: constant, value, low, high, unit, basis and source."""
-        rows = [
-            (
-                str(constant.key),
-                constant.value,
-                constant.low,
-                constant.high,
-                constant.unit,
-                constant.basis,
-                constant.source,
-            )
-            for constant in self.design.constants
-        ]
+        rows = [(str(constant.key), *constant[1:]) for constant in self.design.constants]
         columns = ["constant", "value", "low", "high", "unit", "basis", "source"]
         return pd.DataFrame(rows, columns=columns)
 

@@ -24,6 +24,14 @@ LEVEL = 0.9
 """Of the intervals of probabilities."""
 
 
+def places(script: str) -> tuple[Path, Path, Path]:
+    """Return where a study has its scenario, its figure and its table, which bear its name."""
+    file = Path(script).resolve()
+    root, name = file.parents[2], file.stem.replace("_", "-")
+    scenario, figure = (f"scenarios/studies/{name}.yaml", f"analysis/figures/{name}.png")
+    return root / scenario, root / figure, file.with_suffix(".csv")
+
+
 def conduct(
     doc: str | None,
     run: Callable[..., Any],

@@ -16,7 +16,7 @@ from textwrap import fill
 
 import numpy as np
 import pandas as pd
-from conducting import chance, chances, conduct, interval
+from conducting import chance, chances, conduct, interval, places
 from matplotlib.figure import Figure
 from rich.table import Table
 from ruamel.yaml import YAML
@@ -34,10 +34,7 @@ from fedsim.results.analysis import (
 )
 from fedsim.results.analysis.style import entitle
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios/studies/price-of-privacy.yaml"
-FIGURE = ROOT / "analysis/figures/price-of-privacy.png"
-COSTS = Path(__file__).with_suffix(".csv")
+SCENARIO, FIGURE, COSTS = places(__file__)
 
 SERVERS = {"": "rounds, Poisson sample", "async": "asynchronous"}
 

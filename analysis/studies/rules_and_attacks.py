@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from conducting import chance, conduct, interval
+from conducting import chance, conduct, interval, places
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
@@ -28,10 +28,7 @@ from fedsim.addons.robustness import draw_worlds
 from fedsim.results.analysis import listing, panels
 from fedsim.results.analysis.style import entitle
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios/studies/rules-and-attacks.yaml"
-FIGURE = ROOT / "analysis/figures/rules-and-attacks.png"
-COSTS = Path(__file__).with_suffix(".csv")
+SCENARIO, FIGURE, COSTS = places(__file__)
 
 RULES = {
     "base": "mean",

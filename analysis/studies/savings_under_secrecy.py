@@ -18,7 +18,7 @@ from textwrap import fill
 from typing import NamedTuple
 
 import pandas as pd
-from conducting import chance, chances, conduct
+from conducting import chance, chances, conduct, places
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
@@ -36,11 +36,8 @@ from fedsim.results.analysis import (
 )
 from fedsim.results.analysis.style import entitle
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios/studies/savings-under-secrecy.yaml"
-CONSTRAINED = ROOT / "scenarios/papers/fedsgm-breast-cancer.yaml"
-FIGURE = ROOT / "analysis/figures/savings-under-secrecy.png"
-COSTS = Path(__file__).with_suffix(".csv")
+SCENARIO, FIGURE, COSTS = places(__file__)
+CONSTRAINED = SCENARIO.parents[1] / "papers/fedsgm-breast-cancer.yaml"
 
 RADIOS = {"lte": "LTE", "wifi": "Wi-Fi", "nb-iot": "NB-IoT"}
 

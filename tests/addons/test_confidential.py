@@ -10,6 +10,7 @@ import pytest
 import fedsim
 from fedsim.addons.live import run_live
 from fedsim.core.errors import FedsimError, RepricingError
+from fedsim.protocol.privacy.accounting import Bound, planned_epsilon
 from tests.runs import PEERS, small
 
 pytestmark = [
@@ -234,6 +235,19 @@ def test_silent_and_masked_clients_are_in_the_log_and_priced_again(
     fedsim.reprice(tmp_path / "before", WIFI, tmp_path / "priced")
     fedsim.run(scenario(block, **CHB), overrides=WIFI, out=tmp_path / "fresh")
     compare(tmp_path / "priced", tmp_path / "fresh")
+
+
+def test_a_tree_is_priced_again_over_its_restarts(tmp_path: Path) -> None:
+    """Seven rounds are trees of 3, 3 and 1; each client replies in all of them."""
+    more = {"privacy": {**NOISED, "tree": 3}, "stop": {"rounds": 7}}
+    fedsim.run(scenario("tree", **more), out=tmp_path / "before")
+    fedsim.reprice(tmp_path / "before", WIFI, tmp_path / "priced")
+    fedsim.run(scenario("tree", **more), overrides=WIFI, out=tmp_path / "fresh")
+    compare(tmp_path / "priced", tmp_path / "fresh")
+    squares = 2 * (1 + 2**2 + 1) + 1  # of nodes of one, two and one leaves
+    spent = planned_epsilon(squares, 2.0**-2, Bound(sample=5, clients=5, tree=3), 1e-5)
+    (table,) = (tmp_path / "priced").rglob("clients.parquet")
+    assert pd.read_parquet(table)["epsilon"].tolist() == pytest.approx([spent] * 5)
 
 
 @pytest.mark.parametrize("block", ["secagg", "skellam"])

@@ -463,6 +463,24 @@ def test_check_says_what_a_tree_costs(participation: dict[str, Any]) -> None:
     assert "a tree of 16 sums, without sampling (DP-FTRL); neighbours: a client's replies" in text
 
 
+def test_check_lists_what_epsilon_does_not_cover() -> None:
+    """Each measure that the run publishes, and who is chosen, if that follows from data."""
+    measures = ["train_accuracy", "gradient_norm", "client_accuracy"]
+    oort = {"kind": "oort", "count": 40, "deadline": "10 s"}
+    listed = (
+        "objectives, train_accuracy, gradient_norm, client_accuracy and times, which are published"
+    )
+    assert f"; not of {listed} as they are" in notes(measures=measures)[-1]
+    chosen = notes(measures=measures, participation=oort)[-1]
+    assert f"; not of which clients are chosen, and {listed}" in chosen
+    assert notes()[-1] == (
+        "epsilon is of the models that the server sends; not of objectives and times, which are"
+        " published as they are"
+    )
+    local = notes(privacy={"clip": 1, "noise": 1, "where": "clients"})[-1]
+    assert local.startswith("epsilon is of the replies of clients; not of objectives and times")
+
+
 @pytest.mark.parametrize("reason", NOT_AMPLIFIED)
 def test_check_says_why_sampling_amplifies_nothing(reason: str) -> None:
     text = notes(**NOT_AMPLIFIED[reason])[0]

@@ -240,6 +240,19 @@ def refusals() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     yield "LayerNorm", "refused", given, "moves all parameters of a module"
 
 
+@pytest.mark.needs("privacy")
+@every("statistics", ["averaged", "local"])
+def test_statistics_of_batch_normalisation_under_privacy(statistics: str) -> None:
+    """Averaged ones would have noise, and negative variances; local ones never leave a client."""
+    private = scenario(network(nn.BatchNorm1d), statistics) | {"privacy": {"clip": 1, "noise": 1}}
+    if statistics == "local":
+        sent = built(private).sent_values
+        assert sent == sum(each.numel() for each in network(nn.BatchNorm1d).parameters())
+        return
+    with pytest.raises(ScenarioError, match="noise of privacy may make variances negative"):
+        fedsim.check(private)
+
+
 @every(("norm", "statistics", "keys", "said"), list(refusals()))
 def test_what_has_no_rule_is_refused(
     norm: str, statistics: str, keys: dict[str, Any], said: str

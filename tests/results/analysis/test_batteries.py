@@ -262,7 +262,7 @@ def test_the_page_shows_what_its_command_prints(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     command, shown = re.findall(
-        r"```sh\n(fedsim run quickstart .*)\n```.*?```text batteries\n(.*?)```",
+        r"```sh\n(fedsim run quickstart .*)\n```.*?```text\n(.*?)```",
         PAGE.read_text(encoding="utf-8"),
         re.DOTALL,
     )[0]

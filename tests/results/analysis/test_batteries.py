@@ -1,7 +1,5 @@
-"""How long batteries last: closed forms, a second computation from the log, and the page."""
+"""How long batteries last: closed forms, and a second computation from the log."""
 
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from fedsim.core.text import timespan
 from fedsim.results.analysis import Comparison, Target, battery_figures, battery_lives
 from fedsim.results.analysis.batteries import ALL, LOSSES, PARTS, BatterySummary
 from fedsim.results.result import Result
-from tests.conftest import ROOT
 from tests.runs import small
 
 POWER = 3.0
@@ -131,11 +128,12 @@ def test_every_figure_is_that_of_the_log(mixed: Result) -> None:
     """A second computation, client by client: log, client table and scenario as plain values."""
     capacity = {0: 8.0, 1: 54000.0, 2: 6.0}
     lives = battery_lives(mixed).set_index(["variant", "seed", "client"])
+    by_client = dict(lives.iterrows())
     owners = mixed.clients.dropna(subset=["initial_joules"])
     assert len(lives) == len(owners) == 6 * 6
     assert lives["empty_s"].lt(np.inf).any()
     for _, own in owners.iterrows():
-        life = lives.loc[own["variant"], own["seed"], own["client"]]
+        life = by_client[own["variant"], own["seed"], own["client"]]
         log = mixed.events[
             (mixed.events["variant"] == own["variant"]) & (mixed.events["seed"] == own["seed"])
         ]
@@ -232,10 +230,10 @@ def test_runs_that_batteries_end_are_compared_at_what_all_reached(tmp_path: Path
     assert best.max() < target.value <= 1.1 * best.max()
     costs = target.costs(result)
     assert costs["reached"].all()
-    by_hand = [
-        own.loc[: own.index[(own["gap"] < target.value).argmax()], "joules"].sum()
-        for _, own in result.rounds.groupby("variant", sort=False, observed=True)
-    ]
+    by_hand = []
+    for _, own in result.rounds.groupby("variant", sort=False, observed=True):
+        first = int((own["gap"] < target.value).to_numpy().argmax())
+        by_hand.append(own["joules"].to_numpy()[: first + 1].sum())
     assert costs["joules"].tolist() == pytest.approx(by_hand)
     said = CliRunner().invoke(app, ["compare", str(result.folder)]).output
     assert "which all runs reached" in said
@@ -248,29 +246,3 @@ def test_runs_of_equal_length_keep_their_whole_costs(tmp_path: Path) -> None:
         out=tmp_path / "out",
     )
     assert Target.usual(result) == Target()
-
-
-# The page.
-
-PAGE = ROOT / "docs/howto/batteries.md"
-
-
-@pytest.mark.slow
-def test_the_page_shows_what_its_command_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    command, shown = re.findall(
-        r"```sh\n(fedsim run quickstart .*)\n```.*?```text\n(.*?)```",
-        PAGE.read_text(encoding="utf-8"),
-        re.DOTALL,
-    )[0]
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    assert command in index
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
-    assert result.exit_code == 0, result.output
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
-    begin = lines.index("batteries at the end of the run")
-    printed = [line for line in lines[begin:] if not line.startswith("event logs")]
-    assert [line for line in printed if line] == [line for line in shown.splitlines() if line]

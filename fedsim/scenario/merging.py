@@ -26,7 +26,7 @@ from fedsim.scenario.yaml import read_text
 OPTION = "--set"
 """The command-line option of an override."""
 
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
 """The pattern of the name of a variant, which is also the name of a folder."""
 
 STAR = "star"
@@ -248,7 +248,10 @@ def _faults_of_variant(
     """Return the faults of a variant before it is merged, each with the key within the variant."""
     if not re.fullmatch(NAME, name):
         return [
-            ((), "it names a folder: expected letters, digits, - _ and ., a letter or digit first")
+            (
+                (),
+                "it names a folder: expected letters, digits, - _ + and ., a letter or digit first",
+            )
         ]
     if is_reserved(name):
         text = "the name is reserved for another file in the folder of a study; use another one"

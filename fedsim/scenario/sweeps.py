@@ -181,11 +181,11 @@ _SPACINGS: dict[str, Callable[..., Array]] = {"log": np.geomspace, "linear": np.
 def _name(variant: str, points: tuple[Point, ...]) -> str:
     """Return a folder name for a combination, such as "hb_censor-0.1_fraction-0.5"."""
     parts = [f"{point.key.rpartition('.')[2]}-{_short_value(point.value)}" for point in points]
+    parts = [re.sub(r"[^A-Za-z0-9._-]+", "-", part) for part in parts]
     # A combination of the base is named by its values alone.
     if variant != BASE or not parts:
         parts.insert(0, variant)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(parts))
-    return name[:_LONGEST].rstrip("-")
+    return "_".join(parts)[:_LONGEST].rstrip("-")
 
 
 def _short_value(value: Located) -> str:

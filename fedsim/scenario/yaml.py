@@ -5,6 +5,7 @@ for later errors, no text can construct an object, and all faults of a file are 
 """
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -145,6 +146,12 @@ _TAGS: dict[type[Node], tuple[str, ...]] = {
 }
 
 
+_TABLES = frozenset(
+    {".csv", ".tsv", ".parquet", ".feather", ".arrow", ".xlsx", ".xls", ".arff", ".sqlite"}
+)
+"""Suffixes of files that `fedsim init --from` reads, and that hold no scenario."""
+
+
 def read_file(path: Path) -> tuple[Located, list[Fault]]:
     """Read a scenario file.
 
@@ -163,6 +170,9 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
         reason = getattr(error, "strerror", None) or str(error)
         hint = suggest(path) if isinstance(error, FileNotFoundError) else ""
         raise ScenarioError([Fault(name, "", f"cannot be read: {reason}{hint}")]) from error
+    if _TABLES.intersection(suffix.lower() for suffix in path.suffixes):
+        wanted = f"`fedsim init --from {shlex.quote(str(path))}` writes a scenario for it"
+        raise ScenarioError([Fault(name, "", f"it is a table and not a scenario; {wanted}")])
     if len(content) > LARGEST:
         raise ScenarioError([Fault(name, "", f"longer than {LARGEST} bytes: no scenario")])
     try:

@@ -1,5 +1,6 @@
 """What a newcomer does wrong is told in one message, with what would be accepted."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def refused(*words: str) -> str:
 )
 def test_a_file_that_is_not_there(file: str, meant: str) -> None:
     assert refused("check", file).endswith(meant)
+
+
+@every("name", ["my table.csv", "TABLE.CSV", "table.csv.gz", "table.xlsx"])
+def test_a_table_is_no_scenario(name: str, folder: Path) -> None:
+    (folder / name).write_text("a,b,label\n1,2,0\n3,4,1\n")
+    said = refused("check", name)
+    assert said.endswith(
+        f"{name}: it is a table and not a scenario; `fedsim init --from {shlex.quote(name)}`"
+        " writes a scenario for it"
+    )
 
 
 @pytest.mark.slow

@@ -123,13 +123,13 @@ def test_without_variants_there_is_the_base(scenario: Any) -> None:
     [
         ({"base": {}}, "variants.base", "the scenario as written"),
         ({"Base": {}}, "variants.Base", "the scenario as written"),
-        ({"a/b": {}}, "variants.a/b", "letters, digits, - _ and ."),
-        ({"..": {}}, "variants...", "letters, digits, - _ and ."),
-        ({".hidden": {}}, "variants..hidden", "letters, digits, - _ and ."),
-        ({"": {}}, "variants.", "letters, digits, - _ and ."),
-        ({"a\n": {}}, "variants.a\\n", "letters, digits, - _ and ."),
-        ({"\u00e9": {}}, "variants.\u00e9", "letters, digits, - _ and ."),
-        ({"x" * 101: {}}, f"variants.{'x' * 57}...", "letters, digits, - _ and ."),
+        ({"a/b": {}}, "variants.a/b", "letters, digits, - _ + and ."),
+        ({"..": {}}, "variants...", "letters, digits, - _ + and ."),
+        ({".hidden": {}}, "variants..hidden", "letters, digits, - _ + and ."),
+        ({"": {}}, "variants.", "letters, digits, - _ + and ."),
+        ({"a\n": {}}, "variants.a\\n", "letters, digits, - _ + and ."),
+        ({"\u00e9": {}}, "variants.\u00e9", "letters, digits, - _ + and ."),
+        ({"x" * 101: {}}, f"variants.{'x' * 57}...", "letters, digits, - _ + and ."),
         ({"HB": {"seed": 4}, "hb": {}}, "variants.hb", "'HB'"),
         ({"hb": None}, "variants.hb", "got nothing"),
         ({"hb": [1]}, "variants.hb", "got a list"),
@@ -147,7 +147,7 @@ def test_a_wrong_variant_is_a_fault_and_left_out(over: Any, key: str, words: str
     assert len(plain) <= 2
 
 
-@every("name", ["hb", "HB", "0.5", "c-1_b.2", "x" * 100, "9"])
+@every("name", ["hb", "HB", "0.5", "c-1_b.2", "secagg+", "x" * 100, "9"])
 def test_names_that_a_folder_can_have(name: str) -> None:
     plain, faults = names({"variants": {name: {"seed": 2}}})
     assert faults == []

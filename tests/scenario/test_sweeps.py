@@ -85,6 +85,12 @@ def test_blocks_and_texts_can_be_swept() -> None:
     ]
 
 
+def test_a_variant_keeps_its_name_with_a_plus() -> None:
+    own: dict[str, Any] = {"secagg+": {}, "more+": {"sweep": {"stop.rounds": [2, 3]}}}
+    names = [each.name for each in plan(None, variants=own).variants]
+    assert names == ["secagg+", "more+_rounds-2", "more+_rounds-3"]
+
+
 def test_names_that_would_be_the_same_are_told_apart() -> None:
     names = [each.name for each in plan({"algorithm.step_size": ["1/L", "1 / L"]}).variants]
     assert names == ["step_size-1-L", "step_size-1-L_2"]

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails
 from fedsim.core.errors import DataError, VersionError
 from fedsim.core.extras import VERSION
 from fedsim.core.files import open_file, read_file
-from fedsim.results.record.schema import SCHEMA_VERSION
+from fedsim.results.record.schema import ROUNDS_VERSION, SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
 MADE_FROM = "scenario"
@@ -45,6 +45,9 @@ it open and it is not 1."""
 
 INPUTS = "inputs"
 """The key of the hashes of the files that the scenario names beside its data, by path."""
+
+ROUNDS = "rounds_version"
+"""The key of the version of the round table; earlier manifests lack it."""
 
 CODE_VERSION = "version"
 """The key of the version that the caller gave for code handed over in Python; null if none was."""
@@ -99,6 +102,7 @@ def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
     """
     return {
         "schema_version": SCHEMA_VERSION,
+        ROUNDS: ROUNDS_VERSION,
         "seed": seed,
         MADE_FROM: scenario,
         "code": code,

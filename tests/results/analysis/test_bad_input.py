@@ -68,6 +68,14 @@ def test_a_broken_run_alone_is_one_clear_error(name: str, out: Path) -> None:
     assert not list(out.rglob("trace.json"))
 
 
+def test_round_tables_that_count_energy_otherwise_are_not_mixed_with_new_ones(out: Path) -> None:
+    for seed in (1, 2):
+        sealed(says("manifest.json", rounds_version=None))(out / f"base/seed-{seed}")
+    with pytest.raises(DataError, match=r"base/seed-1 \(2 of 4 runs\).*run their scenario again"):
+        Comparison.of([out])
+    assert [*Comparison.of([out / "base"]).runs.labels] == ["base"]  # alike among themselves
+
+
 def test_a_variant_of_which_no_run_is_left_is_no_variant(out: Path) -> None:
     for seed, name in ((1, "unfinished"), (2, "no joules")):
         BROKEN[name][0](out / f"base/seed-{seed}")

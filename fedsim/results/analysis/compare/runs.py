@@ -25,7 +25,7 @@ from fedsim.results.analysis.costs import (
     with_grams,
 )
 from fedsim.results.record.folder import SCENARIO, SMALL, SUMMARY, RunFolder, check_run
-from fedsim.results.record.manifest import MADE_FROM, check_files, read_manifest
+from fedsim.results.record.manifest import MADE_FROM, ROUNDS, check_files, read_manifest
 from fedsim.results.record.parts import read_table
 from fedsim.results.record.read import hold_no_runs, join_tables, missing, run_folders
 from fedsim.results.record.scenarios import (
@@ -35,6 +35,7 @@ from fedsim.results.record.scenarios import (
     read_text,
     setting_of,
 )
+from fedsim.results.record.schema import ROUNDS_VERSION
 from fedsim.results.record.studies import Study, read_study, resuming_command
 from fedsim.results.record.summary import is_empty
 from fedsim.results.record.variants import labels
@@ -272,6 +273,7 @@ class _Run(NamedTuple):
     summary: dict[str, Any]
     rounds: pa.Table
     made: RunOrigin
+    rounds_version: object
 
     @property
     def empty(self) -> bool:
@@ -300,7 +302,7 @@ def gather(places: Sequence[Path]) -> EndedRuns:
     variants = _variants(folders)
     summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
     names = labels_of(summary)
-    if mixed := mixed_counting(summary, names):
+    if mixed := mixed_counting(summary, names) or _mixed_energy(runs):
         raise DataError("counting", mixed)
     rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
@@ -323,6 +325,18 @@ def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:
     ]
     return (
         f"rounds are counted differently ({'; '.join(ways)}): compare runs with the same counting"
+    )
+
+
+def _mixed_energy(runs: Sequence[_Run]) -> str:
+    """Describe runs whose round tables count energy in different ways; empty if all count alike."""
+    old = [run.path for run in runs if run.rounds_version != ROUNDS_VERSION]
+    if not old or len(old) == len(runs):
+        return ""
+    return (
+        f"rounds of {old[0]} ({len(old)} of {len(runs)} runs) were written by another version of"
+        " fedsim, which counted the energy of tails in other rounds, so their joules cannot be"
+        " compared; run their scenario again"
     )
 
 
@@ -392,8 +406,9 @@ def _read(path: Path, study: Study | None) -> _Run:
         DataError: it cannot be compared.
     """
     summary, whole = check_run(path), path.resolve()
-    made = RunOrigin(whole, read_manifest(path).get(MADE_FROM), study)
-    return _Run(path, summary, read_table(path, "rounds"), made)
+    manifest = read_manifest(path)
+    made = RunOrigin(whole, manifest.get(MADE_FROM), study)
+    return _Run(path, summary, read_table(path, "rounds"), made, manifest.get(ROUNDS))
 
 
 def labels_of(summary: pd.DataFrame) -> dict[str, str]:

@@ -57,9 +57,8 @@ class PairProtocol(PeerProtocol):
             ValueError: the receiver is no neighbour, or has left.
         """
         if self.busy:
-            raise LocalProtocolError(
-                "a node has one exchange of its own at a time: commit it first"
-            )
+            helps = "call node.commit(model) before the next contact"
+            raise LocalProtocolError(f"the last exchange is not committed: {helps}")
         if neighbour not in self.neighbours:
             raise ValueError(f"{node_name(neighbour)}: no neighbour of {node_name(self.id)}")
         self._exchanges += 1

@@ -93,7 +93,7 @@ def test_an_end_answers_holds_or_refuses() -> None:
 def test_an_end_refuses_what_cannot_be() -> None:
     me = end(1)
     me.offer(2, asked())
-    with pytest.raises(LocalProtocolError, match="one exchange of its own"):
+    with pytest.raises(LocalProtocolError, match="last exchange is not committed"):
         me.offer(3, asked())
     me.release()
     with pytest.raises(ValueError, match="client-9: no neighbour of client-1"):

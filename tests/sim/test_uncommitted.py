@@ -9,7 +9,9 @@ from fedsim.addons.conformance import check_algorithm
 from fedsim.algorithms import GradientDescent
 from fedsim.algorithms.censored import Iterate
 from fedsim.algorithms.gossip import DPSGD
-from fedsim.core.ports import Node, Server
+from fedsim.algorithms.pairwise import PairwiseGossip
+from fedsim.core.ports import Node, PairNode, Server
+from fedsim.protocol.transport import LocalProtocolError
 from fedsim.protocol.uncommitted import MOST_EXCHANGES
 from tests.runs import PEERS, small
 
@@ -51,6 +53,17 @@ class Forgetful(DPSGD):
             await self.mix_models(node, node.initial)
 
 
+class ForgetfulPair(PairwiseGossip):
+    """A node that averages with neighbours, and forgets the commit."""
+
+    kind: Literal["forgetful-pair"] = "forgetful-pair"  # type: ignore[assignment]
+
+    async def live(self, node: PairNode) -> None:  # type: ignore[override]  # as the method's own
+        while node.neighbours:
+            await node.sleep(float(node.rng.exponential(self.every)))
+            await self.average(node)
+
+
 def _check(error: fedsim.RunError, call: str) -> None:
     assert f"the method had {MOST_EXCHANGES:,} exchanges in it without a commit" in str(error)
     assert f"call {call}(model) once per round" in str(error)
@@ -78,6 +91,22 @@ def test_a_peer_that_never_commits_fails(path: str) -> None:
     with pytest.raises(fedsim.RunError, match="round 1 does not close") as caught:
         fedsim.run(own, blocks=[Forgetful])
     _check(caught.value, "node.commit")
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_a_node_of_pairs_that_never_commits_fails(nodes: int) -> None:
+    """Its second contact fails, as it is busy with the first until its commit."""
+    own = {
+        **PEERS,
+        "algorithm": {"kind": "forgetful-pair", "every": "1 s"},
+        "network": {"peers": {"kind": "complete"}},
+        "fleet": [{"count": nodes, "device": "pi-4", "radio": "wifi"}],
+    }
+    words = "not committed: call node.commit"
+    with pytest.raises(LocalProtocolError, match=words) as caught:
+        fedsim.run(own, blocks=[ForgetfulPair])
+    assert "`await self.average(node)`" in str(caught.value)  # the line of the method
+    assert "in the run base, seed 1" in caught.value.__notes__
 
 
 def test_conformance_reports_it_in_every_world() -> None:

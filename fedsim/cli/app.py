@@ -18,6 +18,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from click import get_current_context
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -475,10 +476,32 @@ def within(place: Path, name: str) -> Path:
 
 
 @contextmanager
+def _error_document() -> Iterator[None]:
+    """With --json, print a document on an error, which is reported and raised as without it."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except BaseException as error:
+        context = get_current_context(silent=True)
+        if context is not None and context.params.get("as_json") and not _is_unprinted(error):
+            from fedsim.cli.json_output import of_error, print_json
+
+            print_json(of_error(error))
+        raise
+
+
+def _is_unprinted(error: BaseException) -> bool:
+    """Return whether standard output has failed: a full disk, or a closed pipe."""
+    return isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None
+
+
+@contextmanager
 def _errors_of_user_code() -> Iterator[None]:
     """Report an exception of user code by its line and text, and exit with code 1."""
     try:
-        yield
+        with _error_document():
+            yield
     except (FedsimError, OSError, MemoryError):
         raise
     except Exception as error:
@@ -509,8 +532,8 @@ def errors() -> Iterator[None]:
         err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
     except (BlockError, DataError, OccupiedError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
-            raise  # standard output: a full disk, or a closed pipe
+        if _is_unprinted(error):
+            raise
         err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2) from None
     except MemoryError:

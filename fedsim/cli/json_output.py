@@ -100,6 +100,15 @@ def _batteries(result: "Result") -> dict[str, object]:
     return {"batteries": rows_of(known.figures)} if known else {}
 
 
+def of_error(error: BaseException) -> dict[str, object]:
+    """Return the document of a command that failed: the error in place of its result."""
+    from fedsim.core.errors import ScenarioError
+
+    faults = error.describe_faults() if isinstance(error, ScenarioError) else ()
+    text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    return {"error": {"type": type(error).__name__, "text": text, "faults": list(faults)}}
+
+
 def of_check(found: "Check") -> dict[str, object]:
     """Return the document of `fedsim check`."""
     return {

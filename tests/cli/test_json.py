@@ -32,6 +32,22 @@ def study(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
     return file
 
 
+BROKEN = '''
+from typing import Literal
+
+from fedsim.algorithms import GradientDescent
+
+
+class Broken(GradientDescent):
+    """Fails in its first round."""
+
+    kind: Literal["broken"] = "broken"
+
+    async def serve(self, server):
+        raise ValueError("a defect")
+'''
+
+
 def document(*words: str | Path, code: int = 0) -> Any:
     ended = CliRunner().invoke(app, [*map(str, words), "--json"])
     assert ended.exit_code == code, ended.stderr
@@ -66,6 +82,27 @@ def test_check_prints_the_costs_of_rounds(study: Path) -> None:
     assert found["seeds"] == {"base": [1, 2], "gd": [1, 2]}
     assert [row["joules"] for row in found["costs"]] == known.costs["joules"].tolist()
     assert [row["bits_up"] for row in found["variants"]] == known.variants["bits_up"].tolist()
+
+
+def test_a_command_that_fails_prints_the_error(study: Path, tmp_path: Path) -> None:
+    wrong = document("check", study, "--set", "stop.ronds=3", code=2)["error"]
+    assert wrong["type"] == "ScenarioError"
+    assert wrong["faults"] == [wrong["text"]]
+    assert "stop.ronds" in wrong["text"]
+    for command in ("status", "compare"):
+        missing = document(command, tmp_path / "none", code=2)["error"]
+        assert missing["faults"] == []
+        assert "none" in missing["text"]
+
+
+def test_a_run_that_fails_prints_the_error(study: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(BROKEN)
+    method = "algorithm={kind: broken, step_size: 1/L}"
+    words = ("--set", method, "--set", "variants={}", "--plugin", plugin, "--out", tmp_path / "out")
+    error = document("run", study, *words, code=1)["error"]
+    assert "2 of 2 runs have failed" in error["text"]
+    assert error["text"].count("a defect") == 2
 
 
 def test_status_prints_the_states_of_runs(study: Path) -> None:

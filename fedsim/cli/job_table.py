@@ -21,7 +21,7 @@ from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.problems.heterogeneity import label_test, size_sentence
 from fedsim.protocol.secrecy import SecretMethod
 from fedsim.results.record.manifest import EVALUATOR
-from fedsim.results.record.scenarios import NOTHING, differing, format_value
+from fedsim.results.record.scenarios import NOTHING, differing, flat, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
 from fedsim.scenario.building import Job
@@ -157,7 +157,7 @@ def _group_differences(job: Job) -> Iterator[str]:
             each
             for key in dict.fromkeys([*groups[base], *group])
             if key != "count"
-            for each in _differing(groups[base].get(key), group.get(key), key)
+            for each in differing(groups[base].get(key), group.get(key), key)
         ]
         parts = [
             f"{key} {format_value(now)} instead of {format_value(before)}"
@@ -168,14 +168,6 @@ def _group_differences(job: Job) -> Iterator[str]:
         if parts:
             clients = f"{len(members_of(job, number)):,} of the {kind[0]} over {kind[1]}"
             yield f"group {number}, {clients}: {', '.join(parts)} (group {base})"
-
-
-def _differing(one: object, other: object, key: str) -> Iterator[tuple[str, object, object]]:
-    """Yield the differing settings of a block; one if only one of two groups has the block."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        yield from differing(one, other, key)
-    elif one != other:
-        yield key, one, other
 
 
 def _as_written(value: object) -> str:
@@ -493,11 +485,38 @@ def differences(plan: Plan) -> Table:
         plain = _plain(variant.scenario)
         values = dict.fromkeys(
             f"no {_absent(key, plain)}" if seen == NOTHING else f"{key}: {format_value(seen)}"
-            for key, _, seen in differing(_plain(first.scenario), plain)
+            for key, seen in _written_differences(first.scenario, variant.scenario)
         )
         more = [f"and {len(values) - _MANY} more"] if len(values) > _MANY else []
         rows.append((variant.name, ", ".join([*list(values)[:_MANY], *more]) or "nothing"))
     return listing("", ("variant", f"differs from {first.name} in"), rows)
+
+
+def _written_differences(first: Scenario, other: Scenario) -> Iterator[tuple[str, object]]:
+    """Yield key and value of differences that the scenario states, and no defaults.
+
+    A block of another kind differs in its kind and the keys that are given; what the first one's
+    block has beside that is not repeated.
+    """
+    values = list(differing(_plain(first), _plain(other)))
+    given, before = _given(other), _given(first)
+    changed = tuple(f"{key.removesuffix('kind')}" for key, *_ in values if key.endswith(".kind"))
+    stated = [
+        (key, now)
+        for key, _, now in values
+        if _is_given(key, given) or (_is_given(key, before) and not key.startswith(changed))
+    ]
+    yield from stated or [(key, now) for key, _, now in values]
+
+
+def _given(scenario: Scenario) -> set[str]:
+    """Return the keys that a scenario states, defaults left out."""
+    stated = scenario.model_dump(mode="json", exclude={"variants", "sweep"}, exclude_unset=True)
+    return {key for key, _ in flat(stated)}
+
+
+def _is_given(key: str, given: set[str]) -> bool:
+    return key in given or any(each.startswith(f"{key}.") for each in given)
 
 
 def _absent(key: str, scenario: object) -> str:

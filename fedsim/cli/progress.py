@@ -35,14 +35,19 @@ def variant_names(plan: Plan) -> dict[str, str]:
     return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
 
 
-def report(result: Result) -> None:
-    """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
+def report(result: Result, *, quiet: bool = False) -> None:
+    """Print answer, causes, costs and final model quality, draw the figure, and print the paths.
+
+    Args:
+        result: the runs.
+        quiet: whether only notes are printed without which the result may be misread.
+    """
     _print_tables(result.shown)
     figure = draw_overview(result)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
-    for note in once(result.seen):
+    for note in once(result.seen, needed=quiet):
         _remark(note)
 
 

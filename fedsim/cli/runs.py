@@ -37,6 +37,7 @@ from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
+    from fedsim.results.record.scenarios import Note
     from fedsim.results.result import Result
     from fedsim.running.check import Check
     from fedsim.running.folder import Shard
@@ -94,7 +95,9 @@ def run_command(
         make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
         make = partial(make, trackers=trackers)
         show = show_runs(out, count, labels, quiet=quiet, watch=watch)
-        make = partial(make, fresh=fresh, carry=carry, tell=_remark, check=False)
+        make = partial(
+            make, fresh=fresh, carry=carry, tell=partial(_tell, quiet=quiet), check=False
+        )
         rescued: list[Result] = []
         with follow_in_browser(out) if browser else nullcontext():
             try:
@@ -105,14 +108,25 @@ def run_command(
                     report_part(part, count)
                 raise
             code = print_ends(result, labels)  # before the tables, so that failures are not missed
-            _print_result(result, _count_kept(result, before), share, as_json=as_json)
+            kept = _count_kept(result, before)
+            _print_result(result, kept, share, as_json=as_json, quiet=quiet)
         if not as_json:
             _next(*after_run(result, typed) if shard is None else (), quiet=quiet)
             _mention_size(out)
     raise typer.Exit(code)
 
 
-def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool) -> None:
+def _tell(note: "Note", *, quiet: bool) -> None:
+    """Print a note on the scenario or a run that failed; a quiet command prints the needed ones."""
+    from fedsim.results.record.scenarios import NEEDED, shorten
+
+    if not quiet or note.key in NEEDED:
+        _remark(note._replace(text=shorten(note.text)))
+
+
+def _print_result(
+    result: "Result", kept: int, share: "Shard", *, as_json: bool, quiet: bool
+) -> None:
     """Print the results: answer, tables and figure, or a JSON document."""
     from fedsim.cli.json_output import of_run, print_json
     from fedsim.cli.progress import draw_overview, report
@@ -123,7 +137,7 @@ def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool)
         shard = None if whole else f"{share.number}/{share.shares}"
         print_json(of_run(result, kept, shard, draw_overview(result) if whole else None))
     elif whole:
-        report(result)
+        report(result, quiet=quiet)
         if kept:
             _out.print(f"{kept} runs kept, {count - kept} made")
     else:

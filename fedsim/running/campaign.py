@@ -34,7 +34,7 @@ from fedsim.core.signals import postpone_signals
 from fedsim.results.record.earlier import TRASH, bring_back, discard
 from fedsim.results.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, note_failure
 from fedsim.results.record.manifest import SEAL, check_files
-from fedsim.results.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
+from fedsim.results.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note, likewise
 from fedsim.results.record.summary import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.results.result import Result
 from fedsim.running.executors import ExecutorEngine
@@ -348,7 +348,7 @@ def check_ends(result: Result, stacklevel: int) -> None:
         else:
             failed.append(row)
     for first, *more in warned.values():
-        alike = f" ({len(more)} more of its seeds alike)" if more else ""
+        alike = likewise(len(more))
         warnings.warn(first + alike, RunWarning, stacklevel=stacklevel + 1)
     if failed:
         raise _error(failed, len(result.runs))

@@ -438,7 +438,7 @@ def _out_of_time(
     """Yield how many replies came after their round had closed, and whose updates never counted."""
     facts = list(_late(scenario, ledger, clients, rounds))
     if unheard:
-        text = f"of {unheard} of {clients} clients no update was used, although they were asked"
+        text = f"no update of {unheard} of {clients} clients was used"
         facts.append(f"{text}: rounds closed before it arrived")
     if facts:
         early = [f"participation.{rule.key}" for rule in scenario.participation.early()]
@@ -457,11 +457,11 @@ def _late(scenario: Scenario, ledger: Ledger, clients: int, rounds: int) -> Iter
     names = [f"{node_name(int(one))} ({late[one]:,} of {sent[one]:,})" for one in most]
     rest = [f"{len(whose) - len(most):,} more"] if len(whose) > len(most) else []
     kept = scenario.silence.keep_late and scenario.participation.keep_late
-    fate = "counted in a later round, if there was one" if kept else "discarded"
+    fate = "counted in a later one" if kept else "were discarded"
     yield (
-        f"{late.sum():,} of {sent.sum():,} replies came after their round had closed, and were"
-        f" {fate}: those of {len(whose):,} of {clients:,} clients, {', '.join([*names, *rest])};"
-        f" {_lost_rounds(ledger.late_rounds, rounds)}"
+        f"{late.sum():,} of {sent.sum():,} replies came after their round had closed and {fate},"
+        f" {_lost_rounds(ledger.late_rounds, rounds)}; late clients ({len(whose):,} of"
+        f" {clients:,}): {', '.join([*names, *rest])}"
     )
 
 

@@ -69,7 +69,7 @@ def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> N
     for variant, (ended, words) in ENDS.items():
         text = str(said[variant].message)
         assert text.startswith(f"{variant}, seed 1: ")
-        assert text.endswith("(1 more of its seeds alike)")
+        assert text.endswith("(likewise in 1 more seed)")
         assert re.search(words, text)
         assert said[variant].filename == __file__, "it points at the line that called run"
         assert status[variant].tolist() == [ended] * 2
@@ -221,7 +221,7 @@ def test_runs_that_ended_badly_are_a_warning_for_each_variant_and_state() -> Non
         check_ends(result, 0)
     one, other = sorted(str(each.message) for each in caught)
     assert one.startswith("a, seed 2: ")
-    assert one.endswith("diverged so (1 more of its seeds alike)")
+    assert one.endswith("diverged so (likewise in 1 more seed)")
     assert other.startswith("b, seed 1: ")
     assert other.endswith("diverged so")
     result = Ended(rows[:1])

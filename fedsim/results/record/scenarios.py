@@ -3,6 +3,8 @@
 The last line of each is a hash of the other lines, for unfinished runs, which have no manifest.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
@@ -15,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fedsim.core.files import read_file
+from fedsim.core.text import format_number
 from fedsim.results.record.folder import SCENARIO
 from fedsim.results.record.manifest import MANIFEST, check_files, damage_error
 
@@ -156,10 +159,12 @@ def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
 def differing(one: object, other: object, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield each key in which two scenarios differ, except seed and name, with both values.
 
-    A list item that only one scenario has, such as a group of clients, is one value.
+    A list item or a block that only one scenario has, such as a battery, is one value.
 
     >>> list(differing({"fleet": [{"count": 1}]}, {"fleet": [{"count": 2}, {"count": 3}]}))
     [('fleet.0.count', 1, 2), ('fleet.1', '-', {'count': 3})]
+    >>> list(differing({"battery": None}, {"battery": {"capacity": "5 Wh", "charge": "80 %"}}))
+    [('battery', None, {'capacity': '5 Wh', 'charge': '80 %'})]
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys([*one, *other]):
@@ -171,12 +176,8 @@ def differing(one: object, other: object, path: str = "") -> Iterator[tuple[str,
                 yield from differing(mine, yours, f"{path}.{place}")
             else:
                 yield f"{path}.{place}", mine, yours
-    else:
-        ours, theirs = dict(flat(one, path)), dict(flat(other, path))
-        for key in dict.fromkeys([*ours, *theirs]):
-            values = ours.get(key, NOTHING), theirs.get(key, NOTHING)
-            if values[0] != values[1] and key not in _OF_RUNS:
-                yield key, *values
+    elif one != other and path not in _OF_RUNS:
+        yield path, one, other
 
 
 def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
@@ -198,14 +199,21 @@ def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, thei
 def format_value(value: object) -> str:
     """Format a value of a scenario; for a block its first values.
 
-    >>> format_value({"count": 3, "device": {"kind": "pi-4"}})
-    'count 3, device.kind pi-4'
+    >>> format_value({"count": 3, "device": {"kind": "pi-4"}}), format_value("66.66666666666666 %")
+    ('count 3, device.kind pi-4', '66.6667 %')
     """
     if not isinstance(value, Mapping) or not value:
-        return "none" if value is None else str(value)
+        return "none" if value is None else _LONG_NUMBER.sub(_rounded, str(value))
     parts = [f"{key} {format_value(item)}" for key, item in flat(value)]
     more = [f"and {len(parts) - _MOST} more"] if len(parts) > _MOST else []
     return ", ".join([*parts[:_MOST], *more])
+
+
+_LONG_NUMBER = re.compile(r"\d+\.\d{7,}(?!\d)")
+
+
+def _rounded(match: re.Match[str]) -> str:
+    return format_number(float(match[0]), ".6g")
 
 
 # Notes: scenario settings that have no effect, or an unexpected one.
@@ -227,6 +235,12 @@ ABANDONED = "rounds"
 
 LEFT = "fleet"
 """The key of the note that clients left a run for good."""
+
+NEEDED = frozenset({RUNS, RISEN, DESERTED, ABANDONED, LEFT})
+"""The keys of notes that `--quiet` prints, too: without them a result may be misread."""
+
+_LONGEST_NOTE = 150
+"""Letters of a printed note, where it can be cut at a clause."""
 
 _MARKS = {RISEN: "rose", DESERTED: "no clients left"}
 """Marks after the label of a variant with such a note."""
@@ -268,14 +282,46 @@ def mark_labels(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, s
     }
 
 
-def once(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes of runs; one for all seeds of a variant with the same text."""
-    alike: dict[tuple[str, str, str], list[Note]] = {}
+def likewise(more: int) -> str:
+    """Return the end of a note that is on this many further seeds, too; empty if on none.
+
+    >>> likewise(2)
+    ' (likewise in 2 more seeds)'
+    """
+    return f" (likewise in {more} more seed{'s' * (more > 1)})" if more else ""
+
+
+def once(notes: Sequence[Note], *, needed: bool = False) -> list[Note]:
+    """Return the notes of runs, short: one per variant and finding, that of the first seed.
+
+    Args:
+        notes: of all runs; `Result.notes` and summary.json have them in full.
+        needed: whether only those are returned without which a result may be misread.
+    """
+    alike: dict[tuple[str, str, int], list[Note]] = {}
+    counts = Counter[tuple[str, str]]()  # a run may have several notes with one key
     for note in notes:
-        alike.setdefault((note.about.split(", seed")[0], note.key, note.text), []).append(note)
+        if needed and note.key not in NEEDED:
+            continue
+        number = counts[note.about, note.key]
+        counts[note.about, note.key] += 1
+        alike.setdefault((note.about.split(", seed")[0], note.key, number), []).append(note)
     return [
-        first._replace(text=f"{first.text} ({len(more)} more of its seeds alike)")
-        if more
-        else first
+        first._replace(text=f"{shorten(first.text)}{likewise(len(more))}")
         for first, *more in alike.values()
     ]
+
+
+def shorten(text: str) -> str:
+    """Return the first clauses of a note: as many as are not too long, and at least one.
+
+    >>> shorten("short; and whole"), shorten(f"first; {'second ' * 30}")
+    ('short; and whole', 'first; ...')
+    """
+    clauses = text.split("; ")
+    kept = clauses[:1]
+    for clause in clauses[1:]:
+        if len("; ".join([*kept, clause])) > _LONGEST_NOTE:
+            return f"{'; '.join(kept)}; ..."
+        kept.append(clause)
+    return text

@@ -65,10 +65,37 @@ def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
         read_text(tmp_path)
 
 
-def test_notes_of_seeds_are_merged_only_where_their_figures_agree() -> None:
+def test_a_finding_of_many_seeds_is_one_note_per_variant() -> None:
     texts = ["3 were late", "4 were late", "3 were late"]
-    notes = [Note(f"base, seed {seed}", "fleet", text) for seed, text in enumerate(texts, 1)]
-    assert [note.text for note in once(notes)] == [
-        "3 were late (1 more of its seeds alike)",
-        "4 were late",
+    notes = [
+        Note(f"{variant}, seed {seed}", "fleet", text)
+        for variant in ("base", "gd")
+        for seed, text in enumerate(texts, 1)
     ]
+    assert once([*notes, Note("gd, seed 1", "seeds", "alike")]) == [
+        Note("base, seed 1", "fleet", "3 were late (likewise in 2 more seeds)"),
+        Note("gd, seed 1", "fleet", "3 were late (likewise in 2 more seeds)"),
+        Note("gd, seed 1", "seeds", "alike"),
+    ]
+
+
+def test_two_findings_of_one_run_with_one_key_stay_two() -> None:
+    notes = [
+        Note(f"base, seed {seed}", "fleet", text) for seed in (1, 2) for text in ("one", "other")
+    ]
+    assert [note.text for note in once(notes)] == [
+        "one (likewise in 1 more seed)",
+        "other (likewise in 1 more seed)",
+    ]
+
+
+def test_a_printed_note_is_short_and_begins_with_its_finding() -> None:
+    finding = "30 of 80 replies came after their round had closed"
+    (note,) = once([Note("base, seed 1", "participation.deadline", f"{finding}; {'x' * 200}")])
+    assert note.text == f"{finding}; ..."
+
+
+def test_a_quiet_command_prints_what_changes_the_meaning_of_a_result() -> None:
+    keys = ("objective", "clients", "rounds", "fleet", "stop.rounds", "participation.deadline")
+    notes = [Note("base, seed 1", key, "text") for key in keys]
+    assert [note.key for note in once(notes, needed=True)] == [*keys[:4]]

@@ -1,5 +1,6 @@
 """`fedsim conformance`: the checks of blocks from a file, with their parameters from a scenario."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def test_blocks_that_keep_their_promises(tmp_path: Path) -> None:
     said = " ".join(result.stdout.split())
     for words in ("the contract holds kept", "the gradient agrees with finite", "Dealt {kind"):
         assert words in said
+    assert re.search(r"mine\.py: all \d+ checks passed$", said)
 
 
 def test_one_that_breaks_a_promise_ends_with_code_1(tmp_path: Path) -> None:
@@ -35,6 +37,7 @@ def test_one_that_breaks_a_promise_ends_with_code_1(tmp_path: Path) -> None:
     result = invoke("conformance", mine)
     assert result.exit_code == 1
     assert "broken" in result.stdout
+    assert re.search(r": \d+ of \d+ checks failed$", result.stdout.strip())
     assert "Traceback" not in result.output
     head = result.stdout.splitlines()
     assert any(line.split() == ["check", "outcome", "reason"] for line in head)

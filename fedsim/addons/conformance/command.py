@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from fedsim.cli.app import Overrides, app
 from fedsim.cli.app import err as _err
@@ -39,7 +40,7 @@ def conformance_command(
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
-    broken, diverged, runs = False, 0, 0
+    failed, total, diverged, runs = 0, 0, 0, 0
     accepted = _GOOD if file else (*_GOOD, _DIVERGED)
     with _errors(), _theory():
         if overrides and file is None:
@@ -51,7 +52,8 @@ def conformance_command(
             heads = list(checks.columns[:3])
             rows = [[str(cell) for cell in row] for row in checks[heads].itertuples(index=False)]
             _out.print(listing(title, heads, rows))
-            broken = broken or not checks["outcome"].isin(accepted).all()
+            failed += int((~checks["outcome"].isin(accepted)).sum())
+            total += len(checks)
             if (checks["outcome"] == _DIVERGED).any():
                 diverged += int((checks["outcome"] == _DIVERGED).sum())
                 runs += len(checks)
@@ -59,7 +61,9 @@ def conformance_command(
             text = f"{diverged} of {runs} runs diverged, so they check little; this breaks no"
             given = "" if file else ", in a scenario FILE"
             _err.print(f"{text} promise: the step may be too large. Try a smaller one{given}")
-        if broken and file is None:
+        verdict = f"{failed} of {total} checks failed" if failed else f"all {total} checks passed"
+        _out.print(f"{escape(plugin.name)}: {verdict}", style="red" if failed else "green")
+        if failed and file is None:
             text = f"defaults were checked; fedsim conformance {plugin} FILE checks the values"
             _err.print(f"{text} of a scenario")
-    raise typer.Exit(1 if broken else 0)
+    raise typer.Exit(1 if failed else 0)

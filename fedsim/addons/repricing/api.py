@@ -1,13 +1,12 @@
 """The function `reprice(folder, overrides, out) -> Result`."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from math import isnan
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
+import pandas as pd
 from rich.table import Table
 
 from fedsim.addons.repricing.conditions import refusals
@@ -331,13 +330,18 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
 
 # The table of original and re-priced costs.
 
-_HEADS = ("variant", "seed", "rounds", "time", "original time", "energy", "original energy")
-_CARBON = ("CO2", "original CO2")
+_HEADS = {
+    "t": ("time", "original time"),
+    "joules": ("energy", "original energy"),
+    GRAMS: ("CO2", "original CO2"),
+}
 _UNKNOWN = "-"
 
 
-def price_table(place: Path, now: Sequence[Path]) -> Table:
+def price_table(place: Path, now: Sequence[Path], *, by_seed: bool = False) -> Table:
     """Return the re-priced and the original costs of runs, with CO2 if known.
+
+    A variant with several seeds has their median, and below it their range.
 
     They are costs to the original's target, as `fedsim run` shows them; of runs that missed it,
     those of the whole run.
@@ -345,6 +349,7 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
     Args:
         place: the folder of the original runs.
         now: the folders of the re-priced ones.
+        by_seed: whether each seed has its own row.
     """
     names = {(path.parent.name, path.name) for path in now}  # some may have been refused
     own = (path.resolve() for path in runs_of(place))
@@ -352,27 +357,33 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
     after = Result(place, tuple(now))
     target = Target.usual(before)
     labels = labels_of(after.summary)
-    priced, original = (spent_on(runs, target).to_dict("records") for runs in (after, before))
-    pairs = list(zip(priced, original, strict=True))
-    carbon = any(_grams(row) != _UNKNOWN for pair in pairs for row in pair)
-    rows = [
-        (
-            labels[row["variant"]],
-            str(row["seed"]),
-            quantity(row["round"]),
-            quantity(row["t"], "s"),
-            quantity(old["t"], "s"),
-            quantity(row["joules"], "J"),
-            quantity(old["joules"], "J"),
-            *([_grams(row), _grams(old)] if carbon else []),
-        )
-        for row, old in pairs
-    ]
-    heads = (*_HEADS, *_CARBON) if carbon else _HEADS
-    return listing(f"Re-priced: {target.words}", heads, rows)
+    priced, original = (spent_on(runs, target) for runs in (after, before))
+    costs = [("t", "s"), ("joules", "J")]
+    if any(GRAMS in each and each[GRAMS].notna().any() for each in (priced, original)):
+        costs.append((GRAMS, "g"))
+    keys = ["variant", "seed"] if by_seed else ["variant"]
+    rows = []
+    for _, costs_now in priced.groupby(keys, sort=False, observed=True):
+        both = costs_now, original.loc[costs_now.index]
+        cells = [_median(each.get(cost), unit) for cost, unit in costs for each in both]
+        seeds = str(costs_now["seed"].iloc[0] if by_seed else len(costs_now))
+        name = labels[str(costs_now["variant"].iloc[0])]
+        rows.append((name, seeds, _median(costs_now["round"]), *cells))
+    shown = [head for cost, _ in costs for head in _HEADS[cost]]
+    heads = ("variant", "seed" if by_seed else "seeds", "rounds", *shown)
+    several = not by_seed and any(row[1] != "1" for row in rows)
+    ranges = "; median of seeds, and below it their range" if several else ""
+    return listing(f"Re-priced: {target.words}{ranges}", heads, rows)
 
 
-def _grams(row: Mapping[Hashable, Any]) -> str:
-    """Format the emissions of a run, if tracked."""
-    grams = row.get(GRAMS)
-    return _UNKNOWN if grams is None or isnan(grams) else quantity(grams, "g")
+def _median(values: "pd.Series[float] | None", unit: str = "") -> str:
+    """Return the median of a cost over seeds, and below it the range if they differ."""
+    if values is None or values.isna().all():
+        return _UNKNOWN
+    least, middle, most = (
+        quantity(float(each), unit) for each in (values.min(), values.median(), values.max())
+    )
+    if least == most:
+        return middle
+    low, high = least.partition(" "), most.partition(" ")
+    return f"{middle}\n{low[0] if low[2] == high[2] else least} to {most}"  # a shared unit once

@@ -31,6 +31,9 @@ def reprice_command(
         ),
     ] = None,
     base: Base = None,
+    by_seed: Annotated[
+        bool, typer.Option("--by-seed", help="one row per seed, in place of median and range")
+    ] = False,
     plugins: Plugins = None,
     quiet: Quiet = False,
 ) -> None:
@@ -54,7 +57,7 @@ def reprice_command(
         )
         if answer := result.shown.explained_answer():
             _out.print(f"{escape(answer)}\n")
-        _out.print(price_table(place, result.runs))
+        _out.print(price_table(place, result.runs, by_seed=by_seed))
         _out.print(f"event logs and tables in {escape(str(out))}")
         if refused is not None:
             raise refused

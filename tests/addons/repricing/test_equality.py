@@ -263,6 +263,26 @@ def test_whatever_the_fleets(
         assert unlike(small("lag-ps", 3, fleet=then), overrides, Path(folder)) == []
 
 
+def test_seeds_are_summed_up_by_variant_or_listed(tmp_path: Path) -> None:
+    """The median of the seeds and, below it, their range."""
+    made = fedsim.run(small("sgd", seeds=3), out=tmp_path / "made")
+    priced = fedsim.reprice(made.folder, ["fleet.0.radio=wifi"], tmp_path / "priced")
+    table, listed = (price_table(made.folder, priced.runs, by_seed=each) for each in (False, True))
+    cells, by_seed = (
+        {str(column.header): list(map(str, column.cells)) for column in each.columns}
+        for each in (table, listed)
+    )
+    assert cells["seeds"] == ["3"] * (len(listed.rows) // 3)
+    assert by_seed["seed"] == ["1", "2", "3"] * len(table.rows)
+    middle, _, ends = cells["energy"][0].partition("\n")
+    low, _, high = ends.partition(" to ")
+    seeds = by_seed["energy"][:3]
+    assert middle in seeds
+    assert high in seeds
+    assert any(each.startswith(low) for each in seeds)
+    assert len({*seeds}) > 1
+
+
 def test_original_costs_are_those_that_run_showed(tmp_path: Path) -> None:
     """A censoring method ends its last round while tails are on: the run spends more than that."""
     made = fedsim.run(small("chb"), out=tmp_path / "made")

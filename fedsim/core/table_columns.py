@@ -239,6 +239,9 @@ COSTS = tuple(column.name for column in ROUNDS if column.cost)
 SPENT = ("round", *COSTS[:-1], "t", COSTS[-1])
 """The costs of a run in the order of tables: rounds, messages, bits, time, energy."""
 
+SHOWN = ("round", "t", "joules", *COSTS[2:4], *COSTS[:2])
+"""The costs in the order of printed tables: what is asked for first, in case a table is wide."""
+
 RANKED = ("round", "bits", "t", "joules", "grams")
 """The costs by which variants are ranked."""
 

@@ -19,7 +19,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
-from fedsim.results.analysis.compare.answer import leading
+from fedsim.results.analysis.compare.answer import leading, reference_answer
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import misses
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
@@ -152,8 +152,16 @@ class Shown:
         return target, (target.costs(self), worlds)
 
     def explained_answer(self) -> str:
-        """Return the answer, and its causes on a second line; empty if there is no answer."""
-        return "\n".join(filter(None, (self.answer(), self.cause())))
+        """Return the answer, its causes, and where it is open that on the first variant, by line.
+
+        Empty if there is no answer.
+        """
+        answer = self.answer()
+        if not answer or self._mixed:
+            return answer
+        target, (costs, worlds) = self._question
+        beside = reference_answer(costs, target, self.labels, worlds=worlds)
+        return "\n".join(filter(None, (answer, self.cause(), beside)))
 
     def costs(self, most: int | None = None) -> Table:
         """Return the table of each variant's cost to its target, or in total if it has no target.

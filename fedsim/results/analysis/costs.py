@@ -14,7 +14,7 @@ from fedsim.core.table_columns import (
     AFTER,
     COSTS,
     JOULES_AFTER,
-    SPENT,
+    SHOWN,
     TITLES,
     UNITS,
     higher_is_better,
@@ -37,6 +37,17 @@ def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
     """
     there = GRAMS in table and bool(table[GRAMS].notna().any())
     return [*columns, *([GRAMS] if there else [])]
+
+
+def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str]:
+    """Return the costs that a printed table shows: what no variant has spent is left out.
+
+    >>> table = pd.DataFrame({"round": [3], "t": [0.0], "joules": [2.0], "beacons": [0]})
+    >>> shown_costs(table, ["round", "t", "joules", "beacons"])
+    ['round', 'joules']
+    """
+    every = with_grams(columns, table)
+    return [cost for cost in every if cost == "round" or (table[cost] != 0).any()]
 
 
 Direction = Literal["below", "at-most", "at-least"]
@@ -293,7 +304,7 @@ def cost_table(
         >>> cost_table(means, {"gd": "gradient descent"}, "whole runs").row_count
         2
     """
-    several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
+    several, columns = bool((costs["runs"] > 1).any()), shown_costs(costs)
     table = plain(title)
     table.caption = "\n".join(map(escape, (*notes, *notes_on_tails(costs)))) or None
     table.add_column("variant")

@@ -1,15 +1,17 @@
 """The overview: the answer in sentences, and what it cost to get there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import isnan, nan
+from typing import Any
 
 import pandas as pd
 
-from fedsim.core.table_columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is_better
+from fedsim.core.table_columns import LEAST, RANKED, SHOWN, TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
+from fedsim.results.analysis.costs import shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
@@ -133,24 +135,30 @@ def tables(study: ReportedStudy) -> Iterator[PageTable]:
 
 
 def _costs(study: ReportedStudy, case: Case) -> PageTable:
-    ends, costs = _ends(study), with_grams(SPENT, case.table)
+    # What a narrow screen shows without scrolling comes first.
+    ends, costs = _ends(study), shown_costs(case.table, ("t", "joules", *SHOWN))
+    costs = [*dict.fromkeys(costs)]
+    first = [cost for cost in costs if cost in ("t", "joules", "round")]
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
         mark = "Pareto-optimal" if row["pareto"] and len(study.labels) > 1 else ""
-        cells = [TableCell(study.labels[name], under=mark)]
-        cells.append(TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
-        cells.append(digits(float(ends.get(name, nan))))
-        for cost in costs:
-            bounds = row[f"{cost}_low"], row[f"{cost}_high"]
-            sign, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
-            cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, ""), sign))
-        rows.append(cells)
-    heads = (TITLES.get(cost, cost) for cost in costs)
-    last = _words(ends)
-    return PageTable(
-        _begin(study, case.target.words), ("variant", case.target.arrived, last, *heads), rows
-    )
+        cells = {cost: _cost_cell(row, cost) for cost in costs}
+        reached = TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"]))
+        end = digits(float(ends.get(name, nan)))
+        spent = [cells.pop(cost) for cost in first]
+        label = TableCell(study.labels[name], under=mark)
+        rows.append([label, *spent, reached, end, *cells.values()])
+    heads = [TITLES.get(cost, cost) for cost in costs]
+    middle = (case.target.arrived, _words(ends))
+    columns = ("variant", *heads[: len(first)], *middle, *heads[len(first) :])
+    return PageTable(_begin(study, case.target.words), columns, rows)
+
+
+def _cost_cell(row: Mapping[Hashable, Any], cost: str) -> TableCell:
+    bounds = row[f"{cost}_low"], row[f"{cost}_high"]
+    sign, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
+    return _with_interval(row[cost], *bounds, UNITS.get(cost, ""), sign)
 
 
 def _ends(study: ReportedStudy) -> "pd.Series[float]":

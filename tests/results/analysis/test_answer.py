@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.results.analysis import Target, answer
-from fedsim.results.analysis.compare.answer import MOST
+from fedsim.results.analysis.compare.answer import MOST, reference_answer
 from fedsim.results.analysis.compare.cost_tables import misses, summarise, whole_costs
 from fedsim.results.analysis.compare.runs import EndedRuns
 from tests.tiers import every
@@ -53,6 +53,32 @@ def test_it_says_which_is_cheapest_and_how_sure_that_is(
     joules: Mapping[str, Sequence[float]], sentence: str
 ) -> None:
     assert sentence in said(joules)
+
+
+NEAR = [10.0, 11.0, 12.0, 10.5, 11.5, 10.2, 11.2, 12.1]
+"""Energy of a method in eight seeds."""
+
+
+@every(
+    ("joules", "second"),
+    [
+        # Two variants of one family that seeds do not tell apart, and a baseline that costs twice.
+        ({"base": [2 * n for n in NEAR], "a": NEAR, "b": NEAR[::-1]}, True),
+        ({"base": NEAR, "a": NEAR[::-1], "b": [2 * n for n in NEAR]}, False),  # it is in the answer
+        ({"base": [3 * n for n in NEAR], "a": NEAR, "b": [2 * n for n in NEAR]}, False),  # certain
+        ({"base": NEAR[2:] + NEAR[:2], "a": NEAR, "b": NEAR[::-1]}, False),  # all are open
+    ],
+)
+def test_an_open_answer_is_followed_by_that_on_the_first_variant(
+    joules: Mapping[str, Sequence[float]], second: bool
+) -> None:
+    table, labels = costs(joules), {name: name for name in joules}
+    found = reference_answer(table, GAP, labels)
+    assert bool(found) is second
+    if second:
+        assert found == answer(table, GAP, labels, against="base")
+        assert " with 50 % less energy than base (" in found
+        assert "statistically indistinguishable" in answer(table, GAP, labels)
 
 
 def test_where_no_run_got_there_the_nearest_one_is_named() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
 
-from fedsim.core.table_columns import COSTS, HIGHER_IS_BETTER, SPENT, TITLES, UNITS
+from fedsim.core.table_columns import COSTS, HIGHER_IS_BETTER, SHOWN, TITLES, UNITS
 from fedsim.problems import MEASURES
 from fedsim.results.analysis import (
     convergence,
@@ -164,12 +164,19 @@ def test_the_table_says_never_reached() -> None:
 def test_every_cost_of_the_table_stands_below_its_title() -> None:
     means = mean_cost(cost_to_target(rounds(), 0.01), ["fast", "slow"])
     table = cost_table(means, {}, "title")
-    costs = [name for name in SPENT if name in means]
+    costs = [name for name in SHOWN if name in means]
     heads = ["variant", "reached", *[TITLES.get(name, name) for name in costs]]
     assert [column.header for column in table.columns] == heads
     (row,) = (each for each in means.to_dict("records") if each["variant"] == "fast")
     shown = [next(iter(column.cells)) for column in table.columns]
     assert shown[2:] == [quantity(row[name], UNITS.get(name, "")) for name in costs]
+
+
+def test_a_cost_that_nobody_has_spent_is_left_out_and_time_and_energy_come_first() -> None:
+    means = mean_cost(cost_to_target(rounds().assign(beacons=0), 0.01), ["fast", "slow"])
+    heads = [str(column.header) for column in cost_table(means, {}, "title").columns]
+    assert heads[:5] == ["variant", "reached", "rounds", "time", "energy"]
+    assert sorted(heads[5:]) == ["bits down", "bits up", "transmissions"]
 
 
 @every(

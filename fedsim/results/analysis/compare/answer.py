@@ -13,7 +13,7 @@ from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.cost_tables import Target, alike_in_length
 from fedsim.results.analysis.compare.dominance import Decisions
-from fedsim.results.analysis.compare.verdict import Verdict, find_worlds, judge
+from fedsim.results.analysis.compare.verdict import State, Verdict, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
 
@@ -79,6 +79,36 @@ def leading(
     if not shown:
         return None
     return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, against), None)
+
+
+def reference_answer(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> str:
+    """Return the verdict on the cheapest variant and the first one, where the answer is open.
+
+    The two cheapest variants are often two of one family, and seeds do not tell them apart. What a
+    reader wants to know then is what both save beside the baseline: the first variant.
+
+    Args: as for `answer`.
+
+    Returns:
+        A sentence without its full stop; empty if the answer is certain or is about the first
+        variant, and if this verdict is open, too.
+    """
+    found = leading(costs, target, labels, decisions, worlds)
+    baseline = next(iter(labels), "")
+    if found is None or baseline in found[1:3] or found.verdict.state is not State.UNDECIDED:
+        return ""
+    beside = leading(costs, target, labels, decisions, worlds, baseline)
+    if beside is None or beside.other != baseline or beside.verdict.state is not State.CHEAPER:
+        return ""
+    own = _own(costs, labels)
+    pair = _name(own, beside.one, labels), _name(own, beside.other, labels)
+    return beside.verdict.sentence(pair, LEADING[beside.cost], target.goal)
 
 
 def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:

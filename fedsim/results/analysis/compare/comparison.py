@@ -20,7 +20,7 @@ from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
-from fedsim.results.analysis.compare.answer import Leading, answers, leading
+from fedsim.results.analysis.compare.answer import Leading, answers, leading, reference_answer
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
@@ -30,7 +30,7 @@ from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
 from fedsim.results.analysis.compare.runs import EndedRuns, gather
 from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.results.analysis.compare.verdict import State
-from fedsim.results.analysis.costs import with_bits, with_grams
+from fedsim.results.analysis.costs import shown_costs, with_bits, with_grams
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
@@ -38,7 +38,7 @@ from fedsim.results.record.schema import GRAMS
 
 # Tables of a comparison, as rich draws them in a terminal.
 
-_SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
+_SHOWN = ("round", "t", "joules", "bits_up", "bits_down", "transmissions")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
 _LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
 _WIDE = 10  # percent, of which tenths matter no more
@@ -63,7 +63,7 @@ def summary_table(
         arrived: head of the numbers of runs that the means are over.
     """
     drawn = plain(title, keys=2)
-    shown = with_grams(_SHOWN, table)
+    shown = shown_costs(table, _SHOWN)
     states = table[[f"{cost}_state" for cost in shown]]
     said = {
         "* Pareto-optimal in bits, time and energy": table["pareto"].any(),
@@ -110,22 +110,31 @@ def paired_table(
     shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
     tested = [key for key in _TESTED if shown[key].notna().any()]
     drawn = plain(title, keys=3)
-    drawn.caption = f"the same: within {100 * practical:g} %"
+    drawn.caption = f"Costs within {100 * practical:g} % count as the same."
     if tested:
         drawn.caption += (
-            "; ratio: geometric mean over seeds; interval and p: Student's t of its logarithm"
-            f" together with the sign test (below {fewest_seeds(confidence)} seeds all must agree,"
-            " and t is five times stricter), p corrected for all pairs of variants (Holm)"
+            " The ratio is the geometric mean over seeds. Variants differ if both Student's t test"
+            " of the ratio's logarithm and the sign test say so. With fewer than"
+            f" {fewest_seeds(confidence)} seeds, all seeds have to agree, and the t test is five"
+            " times stricter. p is corrected for all pairs of variants (Holm)."
         )
-    if (shown["pairs"] < shown["seeds"]).any():
+    missed = bool((shown["pairs"] < shown["seeds"]).any())
+    if missed:
         drawn.caption += (
-            "; where only one of two runs reached the target: difference and ratio over the seeds"
-            " in which both did, p of the sign test over all seeds, in which a miss counts as"
-            " costlier"
+            " Where a run missed the target, difference and ratio are over the seeds in which both"
+            " variants reached it, and p is that of the sign test, in which a miss counts as"
+            " costlier."
         )
     drawn.add_column("variant")
     heads = [_TESTED[key] for key in tested]
-    for head in ("seeds", "cost", "difference", "ratio", *heads, "verdict"):
+    for head in (
+        "both reached" if missed else "seeds",
+        "cost",
+        "difference",
+        "ratio",
+        *heads,
+        "verdict",
+    ):
         drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
     previous = None
     for row in shown.to_dict("records"):
@@ -135,9 +144,7 @@ def paired_table(
             drawn.add_section()
         drawn.add_row(
             "" if variant == previous else escape(labels[variant]),
-            str(row["seeds"])
-            if row["pairs"] == row["seeds"]
-            else f"{row['pairs']} of {row['seeds']}",
+            f"{row['pairs']} of {row['seeds']} seeds" if missed else str(row["seeds"]),
             TITLES.get(cost, cost) if row["seeds"] else "",
             quantity(row["difference"], unit),
             _ratio(row["ratio"]),
@@ -301,13 +308,27 @@ class Comparison:
 
     @property
     def explained_answers(self) -> list[str]:
-        """The answers, each with the causes of its difference in a second line, where known."""
+        """The answers, each with the causes of its difference in a second line, where known.
+
+        A line after an open answer compares with the first variant; see `reference_answer`.
+        """
         said = zip(self.cases, self.explanations, strict=True)
         return [
-            f"{text}\n{found.sentence()}" if found else text
+            "\n".join(
+                filter(
+                    None,
+                    (text, found.sentence() if found else "", self._beside_reference(case)),
+                )
+            )
             for case, found in said
             for text in self.verdicts(case)[:1]
         ]
+
+    def _beside_reference(self, case: Case) -> str:
+        if self.chosen:
+            return ""
+        known = case.decisions, case.worlds
+        return reference_answer(case.costs, case.target, self.runs.labels, *known)
 
     def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
         """Take the cost between two variants apart; see `fedsim.results.analysis.causes`.

@@ -151,11 +151,14 @@ def test_robust_prints_its_verdicts(study: Path, tmp_path: Path) -> None:
         ("robust", "nowhere"),
     ],
 )
-def test_what_is_wrong_is_said_on_standard_error_alone(words: tuple[str, str]) -> None:
+def test_what_is_wrong_is_the_document_and_is_said_on_standard_error(
+    words: tuple[str, str],
+) -> None:
     ended = CliRunner().invoke(app, [*words, "--json"])
     assert ended.exit_code == 2
-    assert ended.stdout == ""
-    assert words[1].partition(".")[0] in ended.stderr
+    name = words[1].partition(".")[0]
+    assert name in json.loads(ended.stdout)["error"]["text"]
+    assert name in ended.stderr
 
 
 def test_numbers_that_json_lacks_are_null(capsys: pytest.CaptureFixture[str]) -> None:

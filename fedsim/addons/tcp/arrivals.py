@@ -96,7 +96,7 @@ class TcpArrivals:
             count += self._streamed * self._stream.passed(now) / self._stream.bits
         return self._bits * min(count / self._total, 1.0)
 
-    def close(self, *, whole: bool) -> None:
+    def close(self, whole: int) -> None:
         """Stop the arrivals: the whole message has arrived, or only the bits so far."""
         # Before the log is cleared, as `bits_at` reads it.
         share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits

@@ -1,9 +1,14 @@
-"""Handshake of a TCP connection: a round trip of small packets, which queues may drop."""
+"""Laws of the handshake of a connection: a round trip of small packets, which queues may drop.
 
-from collections.abc import Callable
+A SYN is repeated until it is answered; the confirmation of the answer precedes data.
+"""
 
-from fedsim.addons.tcp.path import TcpLane
-from fedsim.addons.tcp.queue import SegmentTrain
+from typing import Any
+
+from fedsim.addons.tcp.receiving import ANSWER, OPTIONS, SYN
+from fedsim.addons.tcp.transfers import send
+from fedsim.addons.tcp.ways import forward_one
+from fedsim.sim.laws import law
 
 FIRST_TIMEOUT = 1.0
 """First timeout of a SYN, s; doubled at each repetition: RFC 6298."""
@@ -11,103 +16,52 @@ FIRST_TIMEOUT = 1.0
 LINEAR = 4
 """Number of timeouts before Linux starts to double them: `tcp_syn_linear_timeouts`."""
 
-OPTIONS = 8 * 4.0
-"""Additional bits of a SYN and of its answer: options for selective acknowledgements (RFC 2018) and
-window scaling (RFC 7323)."""
 
-SYN, ANSWER = -2, -1
-"""The numbers of its packets, which are no segments of a message."""
-
-
-class Handshake:
-    """A SYN that is repeated until it is answered, and the confirmation that precedes data.
-
-    Args:
-        lane: the lane whose connection it opens.
-        opened: called when the answer has arrived, with the time at which the SYN was sent, s.
-
-    Attributes:
-        over: whether the handshake is complete or was given up.
-        confirmed: whether the sender's confirmation of the answer has arrived.
-    """
-
-    __slots__ = (
-        "_answered",
-        "_begun",
-        "_lane",
-        "_linear",
-        "_opened",
-        "_timeout",
-        "confirmed",
-        "over",
-    )
-
-    def __init__(self, lane: TcpLane, opened: Callable[[float], None]) -> None:
-        self._lane, self._opened = lane, opened
-        self._timeout = FIRST_TIMEOUT
-        self._linear = LINEAR if lane.law.stack == "linux" else 0
-        self._begun = 0.0
-        self._answered = self.over = self.confirmed = False
-        self._send(None)
-
-    def _send(self, _: None) -> None:
-        """Send the SYN, and schedule its repetition."""
-        if self.over or self._answered:
-            return
-        lane = self._lane
-        now, path = lane.calendar.now, lane.path
-        self._begun = now
-        if (
-            lane.loss is None
-            and not path.shared
-            and all(queue.free <= now for queue in path.queues)
-        ):
-            # Nothing can delay the handshake: its end is computed at once.
-            longer = OPTIONS * (path.back_bit + path.free_bit)
-            longer += sum([stage.queue.lasts(OPTIONS) for stage in path.stages])
-            lane.calendar.call(now + path.trip + longer, self._end, None)
-            return
-        lane.calendar.call(now + self._timeout, self._send, None)
-        # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
-        if self._linear:
-            self._linear -= 1
-        else:
-            self._timeout *= 2
-        bits = path.header + OPTIONS
-        lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
-
-    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
-        """Receive a packet: see `TcpTransfer.deliver_one`."""
-        # The answer takes a fixed time, as all acknowledgements: they do not queue in this model.
-        if number == SYN and not self._answered:
-            self._answered = True
-            path = self._lane.path
-            answer = path.back + OPTIONS * path.back_bit
-            self._lane.calendar.call(at + answer, self._end, None)
-
-    def _end(self, _: None) -> None:
-        # The message may have been stopped meanwhile.
-        if self.over:
-            return
-        lane, now = self._lane, self._lane.calendar.now
-        last = _Confirmation(self)
-        # The confirmation leaves before the first data, on the same path.
-        lane.forward(SegmentTrain(last, ANSWER, 1, lane.path.header, now, 0.0, now, now))
-        # Before `_opened`, which sends the first data.
-        self.over = True
-        self._opened(self._begun)
+@law
+def begin_handshake(t: Any) -> None:
+    """Begin the handshake of a message's connection."""
+    t.syn_timeout, t.linear = FIRST_TIMEOUT, LINEAR if t.linux else 0
+    t.begun, t.answered, t.syn_over, t.confirmed = 0.0, False, False, False
+    send_syn(t, None)
 
 
-class _Confirmation:
-    """The owner of the last packet of a handshake, which precedes the data."""
+@law
+def send_syn(t: Any, _: None = None) -> None:
+    """Send the SYN, and schedule its repetition."""
+    if t.syn_over or t.answered:
+        return
+    path, now = t.path, t.calendar.now
+    t.begun = now
+    idle, lasts = t.lane.loss is None, 0.0
+    for k in range(len(path.stages)):
+        stage = path.stages[k]
+        lasts += stage.queue.lasts(OPTIONS)
+        # Packets of other lanes may enter a shared queue later.
+        idle = idle and not stage.shared and stage.queue.free <= now
+    if idle:
+        # Nothing can delay the handshake: its end is computed at once.
+        longer = OPTIONS * (path.back_bit + path.free_bit) + lasts
+        t.calendar.call(now + path.trip + longer, t.end_handshake, None)
+        return
+    t.calendar.call(now + t.syn_timeout, t.send_syn, None)
+    # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
+    if t.linear:
+        t.linear -= 1
+    else:
+        t.syn_timeout *= 2
+    forward_one(t.lane, (t, SYN, path.header + OPTIONS, now, now, 0))
 
-    __slots__ = ("_handshake",)
 
-    over = False
-
-    def __init__(self, handshake: Handshake) -> None:
-        self._handshake = handshake
-
-    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
-        """Receive the packet."""
-        self._handshake.confirmed = True
+@law
+def end_handshake(t: Any, _: None = None) -> None:
+    """Confirm the answer, and send the first data."""
+    # The message may have been stopped meanwhile.
+    if t.syn_over:
+        return
+    now = t.calendar.now
+    # The confirmation leaves before the first data, on the same path.
+    forward_one(t.lane, (t, ANSWER, t.path.header, now, now, 0))
+    t.syn_over = True
+    t.window.measure(t.begun, now)
+    t.window.restore_timeout()
+    send(t, now, 0.0)

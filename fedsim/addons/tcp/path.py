@@ -1,14 +1,15 @@
 """Per-lane TCP path: links and connection parameters."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.addons.tcp.fair_queue import FairQueue
 from fedsim.addons.tcp.queue import LinkQueue, SegmentTrain
+from fedsim.addons.tcp.ways import Segment, Train, forward, forward_one, swifter
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
@@ -35,6 +36,10 @@ class TcpStage:
     delay: float
     shared: bool
     fair: FairQueue | None = None
+
+    def holds(self) -> bool:
+        """Return whether a packet has to wait in its per-flow queue."""
+        return self.fair is not None and bool(self.fair.waiting or not self.fair.bypass)
 
 
 class PathTimes(NamedTuple):
@@ -115,7 +120,7 @@ class TcpPath:
         # Round trip of an empty segment: delays include the transmission of a full one on free
         # links, so `swifter` is subtracted.
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
-        self.trip = sum(there) - self.swifter(header) + self.back
+        self.trip = sum(there) - swifter(self, header, alone=True) + self.back
         others = [stage.queue.rate for stage in stages if stage.queue is not self.own]
         self.slowest = min(others, default=inf)
 
@@ -154,26 +159,6 @@ class TcpPath:
         """
         return bits / min(rate, self.slowest) / 2
 
-    def swifter(self, bits: float, *, alone: bool = True) -> float:
-        """Return how much earlier than a full segment a shorter one arrives, s.
-
-        Args:
-            bits: the bits of the segment.
-            alone: whether no other segment precedes it; otherwise it queues behind that one at the
-                radio.
-        """
-        gain = (self.segment - bits) * self.free_bit
-        if alone:
-            return gain
-        # Behind a full segment, what is gained on free links is lost again at the radio, as far as
-        # that is slower.
-        return min(gain, max(self.own.lasts(bits) - bits * self.free_bit, 0.0) * (not self.radio))
-
-    def rest(self, number: int, bits: float) -> float:
-        """Return how long a segment takes from the end of a stage to its receiver, s."""
-        behind = [stage.queue.lasts(bits) for stage in self.stages[number + 1 :]]
-        return sum([stage.delay for stage in self.stages[number:]]) + sum(behind)
-
     def clear(self) -> None:
         """Empty all queues for another episode."""
         for stage in self.stages:
@@ -190,10 +175,6 @@ class TcpPath:
             free = max(stage.queue.free, now) if waiting else stage.queue.free
             empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
         return empty
-
-
-Segment = tuple[Any, int, float, float, float, int]
-"""One segment on its way: see `TcpLane`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -250,125 +231,59 @@ class TcpLane:
             return sent, pace
         return sent, (max(start + pace * more, due + slot * more) - sent) / more
 
-    # The way of segments.
+    # The way of segments: see `ways`.
 
-    def forward(self, train: SegmentTrain) -> None:
-        """Move a train to the next queue that others use, or to its receiver."""
-        if train.count == 1:
-            self._forward_one(
-                (train.owner, train.number, train.bits, train.sent, train.first, train.hop)
-            )
-            return
-        # A message that is over would ignore what arrives.
-        if train.owner.over:
-            return
-        stages, now = self.path.stages, self.calendar.now
-        while train.hop < len(stages):
-            stage = stages[train.hop]
-            queue, fair = stage.queue, stage.fair
-            # Where others may come first, the train is an event of its own at its arrival. A queue
-            # that no other lane uses is computed ahead of time.
-            if train.first > now and (stage.shared or fair is not None):
-                self.calendar.call(train.first, self.forward, train)
-                return
-            if not self._fits(train, queue, fair):
-                return
-            if self.loss is not None:
-                if not self.pass_stage(train):
-                    return
-                continue
-            first, last = queue.carry(train.first, train.last, train.count, train.bits)
-            train.first, train.last = first + stage.delay, last + stage.delay
-            train.hop += 1
-        if train.count > 1:
-            train.owner.deliver(train)
-        else:  # the others were tail-dropped
-            train.owner.deliver_one(train.number, train.bits, train.sent, train.first)
+    move_train = forward
+    move_segment = forward_one
 
-    def _fits(self, train: SegmentTrain, queue: LinkQueue, fair: FairQueue | None) -> bool:
-        """Return whether a train continues as one; otherwise split it, or drop segments."""
-        at_once = train.first == train.last
-        # Packets of different times may be dropped one by one.
-        if queue.crowded and not at_once:
-            self._split(train, range(train.count))
-            return False
-        room = queue.room(train.first, self.path.leads[train.hop])
-        if room < train.count or (fair is not None and (fair.waiting or not fair.bypass)):
-            if fair is not None or not at_once:
-                self._split(train, range(train.count))
-                return False
-            if room < 1:
-                return False  # tail drop
-            # All arrive at one instant: the tail of the train is dropped.
-            train.count = int(room)
-        return True
+    def forward(self, packet: SegmentTrain) -> None:
+        """Move a packet on that a per-flow queue has held."""
+        p = packet
+        forward_one(self, (p.owner, p.number, p.bits, p.sent, p.first, p.hop))
 
-    def _forward_one(self, segment: Segment) -> None:
-        """Move a segment to the next queue that others use, or to its receiver.
+    def pass_alone(self, segment: Segment) -> float:
+        """Move a segment over a link with packet loss or with per-flow queues.
 
-        Segments are frequent, so this one is a tuple: owner, number, bits, the time it was sent,
-        the time it reaches the next queue, s, and the index of that queue on the path.
+        Returns:
+            When it arrives behind the link, s; negative if it does not, or waits.
         """
         owner, number, bits, sent, first, hop = segment
-        if owner.over:
-            return
-        stages, now = self.path.stages, self.calendar.now
-        while hop < len(stages):
-            stage = stages[hop]
-            if first > now and (stage.shared or stage.fair is not None):
-                self.calendar.call(
-                    first, self._forward_one, (owner, number, bits, sent, first, hop)
-                )
-                return
-            if stage.fair is not None or self.loss is not None:
-                train = SegmentTrain(owner, number, 1, bits, sent, 0.0, first, first, hop)
-                if not self._pass_alone(train, stage):
-                    return
-                first = train.first
-            else:
-                through = stage.queue.carry_one(first, bits, self.path.leads[hop])
-                if through < 0:
-                    return  # tail drop
-                first = through + stage.delay
-            hop += 1
-        if bits < self.path.segment:
-            # Not before now: the delivery may schedule events at this time.
-            first = max(first - self.path.swifter(bits, alone=number <= 0), now)
-        owner.deliver_one(number, bits, sent, first)
+        stage = self.path.stages[hop]
+        packet = SegmentTrain(owner, number, 1, bits, sent, 0.0, first, first, hop)
+        if not (stage.fair is not None and stage.holds()):
+            if stage.queue.room(first, self.path.leads[hop]) >= 1:
+                return packet.first if self.pass_stage(packet) else -1.0
+            if stage.fair is None:
+                return -1.0  # tail drop
+        stage.fair.put(self, packet)
+        return -1.0
 
-    def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
-        """Move a segment over a link with packet loss or with per-flow queues."""
-        fair = stage.fair
-        if fair is not None and (fair.waiting or not fair.bypass):
-            fair.put(self, train)
+    def pass_stage(self, packet: SegmentTrain) -> bool:
+        """Move a packet over a link that has room for it; return whether it arrives behind it."""
+        stage = self.path.stages[packet.hop]
+        through, _ = stage.queue.carry(packet.first, packet.last, 1, packet.bits)
+        packet.first = packet.last = through + stage.delay
+        on_air = packet.hop == self.path.radio
+        packet.hop += 1
+        return self.loss is None or not on_air or self._draw_lost(1) is None
+
+    def loses(self, train: Train) -> bool:
+        """Draw the losses of a train that has passed a link; if there are any, forward the rest."""
+        owner, number, count, bits, sent, pace, first, last, hop = train
+        lost = self._draw_lost(count) if hop - 1 == self.path.radio else None
+        if lost is None:
             return False
-        if stage.queue.room(train.first, self.path.leads[train.hop]) >= 1:
-            return self.pass_stage(train)
-        if fair is not None:
-            fair.put(self, train)
-        return False
+        between = (last - first) / max(count - 1, 1)
+        for n in range(count):
+            if n not in lost:
+                at, then = first + n * between, sent + n * pace
+                forward_one(self, (owner, number + n, bits, then, at, hop))
+        return True
 
-    def pass_stage(self, train: SegmentTrain) -> bool:
-        """Move a train over a link that has room for it; return whether it stays one train."""
-        stage = self.path.stages[train.hop]
-        first, last = stage.queue.carry(train.first, train.last, train.count, train.bits)
-        train.first, train.last = first + stage.delay, last + stage.delay
-        on_air = train.hop == self.path.radio
-        train.hop += 1
-        if self.loss is None or not on_air:
-            return True
-        # The number of losses comes from the loss process; which packets are lost is drawn
-        # uniformly.
-        lost = self.loss.losses(train.count)
-        if lost:
-            places = set(self.rng.choice(train.count, lost, replace=False).tolist())
-            self._split(train, [n for n in range(train.count) if n not in places])
-        return not lost
+    def _draw_lost(self, count: int) -> set[int] | None:
+        """Return which of some packets are lost; None if none is.
 
-    def _split(self, train: SegmentTrain, numbers: Iterable[int]) -> None:
-        """Forward some segments of a train one by one."""
-        count = max(train.count - 1, 1)
-        between = (train.last - train.first) / count
-        for n in numbers:
-            at, sent = train.first + n * between, train.sent + n * train.pace
-            self._forward_one((train.owner, train.number + n, train.bits, sent, at, train.hop))
+        Their number comes from the loss process; which ones is drawn uniformly.
+        """
+        lost = 0 if self.loss is None else self.loss.losses(count)
+        return set(self.rng.choice(count, lost, replace=False).tolist()) if lost else None

@@ -64,6 +64,17 @@ class QueueState:
         if self.streams is not None:
             self.streams.add(bits, inf, _ignore, None)
 
+    def lasts(self, bits: float) -> float:
+        """Return the transmission time of bits, s; approximate if the rate varies."""
+        if self.signal is None:
+            return bits / self.rate
+        return bits / (self.signal.average or self.signal.peak)
+
+    def open_streams(self, calendar: Calendar) -> None:
+        """Let streams share the link, if there was none before."""
+        if self.streams is None:
+            self.streams = FairLink(calendar, self.rate)
+
     def when(self, start: float, bits: float) -> float:
         """Return when bits are through whose transmission starts at a time, s."""
         return start + bits / self.rate if self.signal is None else self.signal.when(start, bits)
@@ -76,6 +87,24 @@ def claim(q: QueueState, segments: int, flows: int = 0) -> None:
     q.claimed += segments
     # One more than the queue holds, as the packet in transmission does not wait.
     q.crowded = q.claimed > q.limit + 1
+
+
+@law
+def claim_path(path: Any, segments: int, flows: int) -> None:
+    """Change the claims of a message on all queues of its path."""
+    stages = path.stages
+    for k in range(len(stages)):
+        claim(stages[k].queue, segments, flows)
+
+
+@step
+def is_crowded(path: Any) -> bool:
+    """Return whether queues may drop segments of a message because of others."""
+    stages = path.stages
+    for k in range(len(stages)):  # noqa: SIM110 - `any` takes longer
+        if stages[k].queue.crowded:
+            return True
+    return False
 
 
 @law
@@ -119,9 +148,7 @@ def room(q: QueueState, now: float, lead: float = 0.0) -> float:
 
 
 @law
-def carry(
-    q: QueueState, first: float, last: float, count: int, bits: float
-) -> tuple[float, float]:
+def carry(q: QueueState, first: float, last: float, count: int, bits: float) -> tuple[float, float]:
     """Transmit packets that find room; return when the first and the last one are through, s.
 
     Args:
@@ -188,6 +215,24 @@ def carry_one(q: QueueState, first: float, bits: float, lead: float = 0.0) -> fl
 
 
 @law
+def join(q: QueueState, calendar: Any, window: float, pipe: float) -> None:
+    """Add the window of a stream.
+
+    Args:
+        q: the queue.
+        calendar: the calendar.
+        window: the window, packets.
+        pipe: the bandwidth-delay product, packets.
+    """
+    q.open_streams(calendar)
+    now = calendar.now
+    if not q.windows and q.free > now:  # packets before the stream
+        q.cross((q.free - now) * q.rate)
+    q.windows += window
+    q.pipe = pipe
+
+
+@law
 def leave(q: QueueState, window: float) -> None:
     """Remove the window of a stream."""
     q.windows -= window
@@ -215,12 +260,6 @@ class LinkQueue(QueueState):
 
     __slots__ = ()
 
-    def lasts(self, bits: float) -> float:
-        """Return the transmission time of bits, s; approximate if the rate varies."""
-        if self.signal is None:
-            return bits / self.rate
-        return bits / (self.signal.average or self.signal.peak)
-
     claim = claim
     room = room
     carry = carry
@@ -232,24 +271,6 @@ class LinkQueue(QueueState):
         """Empty the queue for another episode."""
         make_empty(self)
         self.streams = None
-
-    # Streams.
-
-    def join(self, calendar: Calendar, window: float, pipe: float) -> FairLink:
-        """Add the window of a stream; return the sharing of the link by streams.
-
-        Args:
-            calendar: the calendar.
-            window: the window, packets.
-            pipe: the bandwidth-delay product, packets.
-        """
-        if self.streams is None:
-            self.streams = FairLink(calendar, self.rate)
-        if not self.windows and self.free > calendar.now:  # packets before the stream
-            self.cross((self.free - calendar.now) * self.rate)
-        self.windows += window
-        self.pipe = pipe
-        return self.streams
 
 
 def _ignore(_: object) -> None:

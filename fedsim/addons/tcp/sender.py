@@ -30,11 +30,7 @@ def acknowledge(s: SenderState, number: int, early: int, echo: float, now: float
     if s.linux:
         board.least_trip = window.least_trip
     if number > first:
-        # Karn: no sample from a retransmitted segment. The first newly acknowledged one decides.
-        timed = max(first, s.timed)
-        if timed < number and not has(board, timed, IS_AGAIN):
-            window.measure(echo, now)
-            window.restore_timeout()
+        _take_sample(s, number, echo, now)
     was_early = rack.was_early(s, number, early, echo)
     # The report of a segment out of order first, and then the acknowledgement, which removes
     # segments from the board.
@@ -48,17 +44,36 @@ def acknowledge(s: SenderState, number: int, early: int, echo: float, now: float
         if was_early:
             rack.undo(s)
         rack.find_and_repair(s, count, delivered, early if news else -1, losses_before, now)
-        return
-    if news:
-        take_duplicate(s, delivered, repaired, now)
-    # No progress: the acknowledgement only reports a segment out of order, or nothing.
+    else:
+        if news:
+            take_duplicate(s, delivered, repaired, now)
+        _follow(s, count, delivered, repaired, news, now)
+
+
+@step
+def _follow(
+    s: SenderState, count: int, delivered: int, repaired: int, news: int, now: float
+) -> None:
+    """Go on by RFC 6675, as the scoreboard has taken an acknowledgement of `count` segments."""
+    board = s.board
     if not count:
-        if number < board.next:
-            window.note_acknowledgement(number, board.next, now)
-    elif number < s.recovery_point and s.state >= RECOVERY:
+        # No progress: the acknowledgement only reports a segment out of order, or nothing.
+        if board.first < board.next:
+            s.window.note_acknowledgement(board.first, board.next, now)
+    elif board.first < s.recovery_point and s.state >= RECOVERY:
         repair(s, count, delivered, repaired, now)
     else:
         advance(s, count, news, now)
+
+
+@step
+def _take_sample(s: SenderState, number: int, echo: float, now: float) -> None:
+    """Measure the round trip of a newly acknowledged segment."""
+    # Karn: no sample from a retransmitted segment. The first newly acknowledged one decides.
+    timed = max(s.board.first, s.timed)
+    if timed < number and not has(s.board, timed, IS_AGAIN):
+        s.window.measure(echo, now)
+        s.window.restore_timeout()
 
 
 @step

@@ -48,6 +48,9 @@ class Window(WindowState):
         """Start counting the segments of another message."""
         self.round_end = -1
 
+    def note_use(self, flight: int, out: int, numbers: tuple[int, int], now: float) -> None:
+        """Record how much of the window is in use; only a kept window of Linux reads it."""
+
     def seed_rtt(self, trip: float, times: int = SERVER_RTT_SAMPLES) -> None:
         """Initialise the RTT estimate from the handshake and the messages after it.
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.addons.tcp import transfer as tcp_transfer
+from fedsim.addons.tcp import transfers
 from fedsim.addons.tcp.bearers import Connections, bearers
 from fedsim.addons.tcp.congestion import utilisation
 from fedsim.addons.tcp.window import Window
@@ -308,7 +308,7 @@ def test_shorter_trains_mean_more_events_and_the_same_times(
         return max(network.run().values()), network.events
 
     coarse, few = ends()
-    monkeypatch.setattr(tcp_transfer, "SHARE", 4000)
+    monkeypatch.setattr(transfers, "SHARE", 4000)
     fine, many = ends()
     assert many > fewer * few
     assert coarse == pytest.approx(fine, rel=0.02)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.addons.tcp import handshake
 from fedsim.addons.tcp.boards import DUPLICATES
 from fedsim.addons.tcp.fair_queue import BATCH, INTERVAL, MOST, FairQueue, newton_step
-from fedsim.addons.tcp.handshake import Handshake
+from fedsim.addons.tcp.path import TcpStage
 from fedsim.addons.tcp.queue import TOGETHER, LinkQueue, SegmentTrain
 from fedsim.addons.tcp.receiver import EVERY, Receiver, count_arrived, take_train
 from fedsim.addons.tcp.scoreboard import Scoreboard
@@ -287,17 +288,20 @@ def test_a_receiver_counts_the_pieces_that_it_has_out_of_order(order: list[int])
     ("stack", "times"),
     [("linux", [0, 1, 2, 3, 4, 5, 7, 11, 19]), ("ns-3", [0, 1, 3, 7, 15, 31])],
 )
-def test_a_syn_without_an_answer_is_sent_again(stack: Any, times: list[float]) -> None:
+def test_a_syn_without_an_answer_is_sent_again(
+    stack: Any, times: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """RFC 6298 doubles the time each time; Linux does behind its `tcp_syn_linear_timeouts`."""
     calendar, sent = Calendar(), list[float]()
-    lane: Any = SimpleNamespace(
+    monkeypatch.setattr(handshake, "forward_one", lambda *_: sent.append(calendar.now))
+    message: Any = SimpleNamespace(
         calendar=calendar,
-        law=Tcp(stack=stack),
-        path=SimpleNamespace(header=416.0, shared=(None,)),
-        loss=None,
-        forward=lambda _: sent.append(calendar.now),
+        linux=stack == "linux",
+        lane=SimpleNamespace(loss=None),
+        path=SimpleNamespace(header=416.0, stages=[TcpStage(LinkQueue(RATE, 1), 0.0, shared=True)]),
     )
-    Handshake(lane, lambda _: None)
+    message.send_syn = partial(handshake.send_syn, message)
+    handshake.begin_handshake(message)
     while calendar.peek() <= times[-1]:
         calendar.step()
     assert sent == times

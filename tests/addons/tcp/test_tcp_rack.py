@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.addons.tcp.boards import HAS_ARRIVED, IS_AGAIN, IS_LOST
-from fedsim.addons.tcp.senders import GRAIN
 from fedsim.addons.tcp.receiver import Receiver, count_arrived
 from fedsim.addons.tcp.scoreboard import Scoreboard
 from fedsim.addons.tcp.sender import RackSender, Sender
+from fedsim.addons.tcp.senders import GRAIN
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.tcp import Tcp
 from tests.addons.tcp.test_tcp import SEGMENT, Network

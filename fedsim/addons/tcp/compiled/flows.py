@@ -10,7 +10,7 @@ from fedsim.addons.tcp.compiled.records import place_of, queue
 
 
 @part
-def open_flows(W: Integers, F: Reals, q: Record) -> None:
+def open_flows(q: Record) -> None:
     """Initialise the sharing of a link."""
     q.streams = 1
     q.capacity = q.rate
@@ -54,11 +54,11 @@ def _touch(W: Integers, F: Reals, q: Record) -> None:
 def remove_flow(W: Integers, F: Reals, node: int) -> None:
     """Cancel an unfinished flow."""
     q = queue(W, W[node + at.FLOW_LINK])
-    _advance(W, F, q)
+    _advance(F, q)
     left = _remaining(W, F, q, node)
     if W[node + at.FLOW_MOVED]:
         if W[node + at.FLOW_CAPPED]:
-            _leave_capped(W, F, q, node)
+            _leave_capped(F, q, node)
         else:
             q.sharing -= 1
         _unlink(W, q, node)
@@ -120,7 +120,7 @@ def _remaining(W: Integers, F: Reals, q: Record, node: int) -> float:
 def settle(W: Integers, F: Reals, q: Record) -> None:
     """Admit new flows, recompute the share, and wait for the next end."""
     q.settling = 0
-    _advance(W, F, q)
+    _advance(F, q)
     node = q.new_first
     wanted = 0.0
     # Neumaier summation, as in `sum` of Python 3.12 and later.
@@ -154,7 +154,7 @@ def settle(W: Integers, F: Reals, q: Record) -> None:
 
 
 @part
-def _advance(W: Integers, F: Reals, q: Record) -> None:
+def _advance(F: Reals, q: Record) -> None:
     """Bring the virtual time up to now."""
     now = F[at.NOW]
     if q.sharing:
@@ -188,16 +188,16 @@ def _find(W: Integers, F: Reals, q: Record, capped: int, word: int, sign: float)
 def _balance(W: Integers, F: Reals, q: Record) -> None:
     """Move flows between the sides until all rates are min(cap, share)."""
     now = F[at.NOW]
-    share = _fair_share(W, F, q)
+    share = _fair_share(q)
     # Largest cap first: moving a flow changes the share that the next one is compared with.
     while q.capped:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_CAP, -1.0)
         if not F[node + at.FLOW_CAP] > share:
             break
         left = F[node + at.FLOW_CAP] * (F[node + at.FLOW_MARK] - now)
-        _leave_capped(W, F, q, node)
+        _leave_capped(F, q, node)
         _to_sharing(W, F, q, node, left)
-        share = _fair_share(W, F, q)
+        share = _fair_share(q)
     # Smallest cap first, for the same reason.
     while q.sharing:
         node = _find(W, F, q, at.ON_SHARE, at.FLOW_CAP, 1.0)
@@ -206,12 +206,12 @@ def _balance(W: Integers, F: Reals, q: Record) -> None:
         left = F[node + at.FLOW_MARK] - q.virtual
         q.sharing -= 1
         _to_capped(W, F, q, node, left)
-        share = _fair_share(W, F, q)
+        share = _fair_share(q)
     q.share = share
 
 
 @part
-def _fair_share(W: Integers, F: Reals, q: Record) -> float:
+def _fair_share(q: Record) -> float:
     if not q.sharing:
         return inf
     return (q.capacity - q.demand) / q.sharing
@@ -233,7 +233,7 @@ def _to_capped(W: Integers, F: Reals, q: Record, node: int, left: float) -> None
 
 
 @part
-def _leave_capped(W: Integers, F: Reals, q: Record, node: int) -> None:
+def _leave_capped(F: Reals, q: Record, node: int) -> None:
     q.capped -= 1
     if q.capped:
         q.demand -= F[node + at.FLOW_CAP]
@@ -268,7 +268,7 @@ def _wait(W: Integers, F: Reals, q: Record) -> None:
 def end_flows(W: Integers, F: Reals, q: Record) -> int:
     """End all flows that are complete; return those of messages, in order of arrival."""
     q.end_timer = 0
-    _advance(W, F, q)
+    _advance(F, q)
     if q.targeted:
         # The timer was set for this mark. Setting it exactly removes the rounding of the way there.
         q.virtual = q.target
@@ -278,7 +278,7 @@ def end_flows(W: Integers, F: Reals, q: Record) -> int:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_MARK, 1.0)
         if not F[node + at.FLOW_MARK] <= F[at.NOW]:
             break
-        _leave_capped(W, F, q, node)
+        _leave_capped(F, q, node)
         ended = _drop(W, F, q, node, ended)
     while q.sharing:
         node = _find(W, F, q, at.ON_SHARE, at.FLOW_MARK, 1.0)

@@ -6,8 +6,8 @@ from math import inf
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from fedsim.addons.tcp import boards
-from fedsim.addons.tcp.compiled import flows, senders, streams, ways
+from fedsim.addons.tcp import boards, handshake, receiving, stream, transfers, ways
+from fedsim.addons.tcp.compiled import flows, messages, queues
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import (
     integers_at,
@@ -18,10 +18,8 @@ from fedsim.addons.tcp.compiled.compiler import (
     reals_at,
 )
 from fedsim.addons.tcp.compiled.events import (
-    call,
     drop_first,
     enough,
-    forget,
     forget_events,
     free_if_over,
     free_node,
@@ -29,17 +27,17 @@ from fedsim.addons.tcp.compiled.events import (
     on_a_line,
     release,
 )
-from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record, Train
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
 from fedsim.addons.tcp.compiled.records import message, path, queue
-from fedsim.addons.tcp.compiled.queues import claim
-from fedsim.addons.tcp.congestion import measure, open_window, restore_timeout
-from fedsim.addons.tcp.handshake import FIRST_TIMEOUT, OPTIONS
-from fedsim.addons.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
-from fedsim.addons.tcp.queue import make_empty
+from fedsim.addons.tcp.congestion import open_window
+from fedsim.addons.tcp.handshake import begin_handshake
+from fedsim.addons.tcp.queue import claim_path, make_empty
 from fedsim.addons.tcp.receiver import EVERY, GROWS, count_arrived
 from fedsim.addons.tcp.senders import start_sender
 from fedsim.sim.kernels import register_laws
 
+_METHODS = messages, queues
+"""Modules that register what records have beyond their fields."""
 register_laws()
 
 FULL = -1
@@ -50,51 +48,6 @@ MOST_SEARCHED = 256
 
 SURELY = 1 - 1e-9
 """Factor that keeps a lower bound of a duration below any rounding of it."""
-
-# Handshakes: see `Handshake`.
-
-
-@part
-def _send_syn(W: Integers, F: Reals, m: Record) -> None:
-    """Send a SYN, and schedule its repetition; see `Handshake`."""
-    if m.syn_over or m.answered:
-        return
-    p, now = m.path, F[at.NOW]
-    m.begun = now
-    empty = True
-    for k in range(len(p.stages)):
-        s = p.stages[k]
-        # Packets of other lanes may enter a shared queue later. So only idle queues without other
-        # users allow the closed form.
-        empty = empty and not s.shared and s.queue.free <= now
-    if empty:
-        # Nothing can delay the handshake: its end is computed at once.
-        longer = OPTIONS * (p.back_bit + p.free_bit)
-        longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
-        call(W, F, now + p.trip + longer, at.SYN_ENDS, m)
-        return
-    call(W, F, now + m.syn_timeout, at.SYN_AGAIN, m)
-    # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
-    if m.linear:
-        m.linear -= 1
-    else:
-        m.syn_timeout *= 2
-    ways.forward_one(W, F, m, at.SYN, p.header + OPTIONS, now, now, at.NOTHING)
-
-
-@piece
-def _end_handshake(W: Integers, F: Reals, m: Record) -> None:
-    if m.syn_over:
-        return
-    p, now = m.path, F[at.NOW]
-    # The confirmation leaves before the first data, on the same path, and takes its place in the
-    # queues.
-    ways.forward_one(W, F, m, at.ANSWER, p.header, now, now, at.NOTHING)
-    m.syn_over = 1
-    measure(m, m.begun, now)
-    restore_timeout(m)
-    senders.send(W, F, m, now, 0.0)
-
 
 # Messages.
 
@@ -140,7 +93,7 @@ def _reset_sender(W: Integers, F: Reals, m: Record) -> None:
     m.delay, m.grows = F[at.DELAY], GROWS if m.linux else 0
     start_sender(m)
     m.delivered = boards.NOTHING
-    m.due = m.ends = inf
+    m.due = m.ends = m.timer_when = inf
 
 
 @kernel
@@ -171,39 +124,20 @@ def begin(
         p.used, p.next_used, W[at.PATHS] = 1, W[at.PATHS], number
     m.each, m.short, m.bits = segment_bits, short, bits
     _reset_sender(W, F, m)
-    # Kept in the record, since `_close` has to return exactly what is claimed.
     m.claim = total
-    claim(m, m.claim, at.ALONE)
-    m.syn_timeout = FIRST_TIMEOUT
-    m.linear = LINEAR_TIMEOUTS if m.linux else 0
-    _send_syn(W, F, m)
+    claim_path(m.path, total, 1)
+    begin_handshake(m)
     return record
-
-
-@part
-def _close(W: Integers, F: Reals, m: Record, whole: int) -> None:
-    """End a message, and release its claims on queues."""
-    m.over = 1
-    ways.forget_log(W, m)
-    # IN_ORDER is -1 here: one flow fewer in each queue.
-    claim(m, -m.claim, at.IN_ORDER)
-    m.syn_over = 1
-    if m.stream:
-        streams.leave_stream(W, F, m, whole)
-    if m.timer:
-        m.timer = 0
-        forget(W, F)
 
 
 @kernel
 def stop(buffer: int, record: int) -> int:
     """Cancel a message; return 0, or `FULL` with nothing changed."""
     W = integers_at(buffer)
-    F = reals_at(buffer)
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = message(W, record)
-    _close(W, F, m, at.NOTHING)
+    transfers.close(m, at.NOTHING)
     free_if_over(W, m)
     return 0
 
@@ -243,39 +177,24 @@ def _has_room(W: Integers, kind: int, m: Record, node: int) -> bool:
 @piece
 def _execute(W: Integers, F: Reals, kind: int, m: Record, node: int) -> bool:
     """Execute an event; return whether its message is complete."""
+    n = node + at.NUMBER  # the arguments, which `messages` has written
     if kind == at.FORWARD_ONE:
-        ways.forward_one(
-            W,
-            F,
-            m,
-            W[node + at.NUMBER],
-            F[node + at.BITS],
-            F[node + at.SENT],
-            F[at.NOW],
-            W[node + at.HOP],
-        )
+        ways.forward_one(m, (m, W[n], F[n + 1], F[n + 2], F[n + 3], W[n + 4]))
     elif kind == at.FORWARD:
-        train = Train(
-            W[node + at.NUMBER],
-            W[node + at.COUNT],
-            F[node + at.BITS],
-            F[node + at.SENT],
-            F[node + at.PACE],
-            F[at.NOW],
-            F[node + at.LAST],
-        )
-        ways.forward(W, F, m, train, W[node + at.HOP])
+        train = (m, W[n], W[n + 1], F[n + 2], F[n + 3], F[n + 4], F[n + 5], F[n + 6], W[n + 7])
+        ways.forward(m, train)
     elif kind == at.ACKNOWLEDGED:
-        senders.take_acknowledgement(W, F, m, node)
+        transfers.take_acknowledgement(m, (W[n], W[n + 1], F[n + 2]))
     elif kind == at.ALL_ACKNOWLEDGED:
-        senders.take_acknowledgements(W, F, m, node)
+        acknowledged = (W[n], W[n + 1], F[n + 2], F[n + 3], F[n + 4], F[n + 5], W[n + 6])
+        transfers.take_acknowledgements(m, acknowledged)
     elif kind == at.TIMES_OUT:
-        senders.look(W, F, m)
+        transfers.look(m, None)
     elif kind == at.LATE_ONE:
-        ways.look_for_late(W, F, m)
+        receiving.look_for_late(m, None)
     elif kind == at.FINISH:
         if not m.over:
-            _close(W, F, m, at.ALONE)
+            transfers.close(m, at.WHOLE)
             return True
     else:
         _execute_rare(W, F, kind, m, node)
@@ -285,9 +204,9 @@ def _execute(W: Integers, F: Reals, kind: int, m: Record, node: int) -> bool:
 @piece
 def _execute_rare(W: Integers, F: Reals, kind: int, m: Record, node: int) -> None:
     if kind == at.SYN_AGAIN:
-        _send_syn(W, F, m)
+        handshake.send_syn(m, None)
     elif kind == at.SYN_ENDS:
-        _end_handshake(W, F, m)
+        handshake.end_handshake(m, None)
     elif kind == at.FLOWS_SETTLE:
         flows.settle(W, F, queue(W, W[node + at.NUMBER]))
     else:
@@ -299,7 +218,7 @@ def _end_flows(W: Integers, F: Reals, q: Record) -> None:
     node = flows.end_flows(W, F, q)
     while node:
         behind = W[node + at.LINK]
-        streams.end_stream(W, F, message(W, W[node + at.FLOW_OWNER]))
+        stream.end_stream(message(W, W[node + at.FLOW_OWNER]), None)
         node = behind
 
 
@@ -427,13 +346,13 @@ def first_end(buffer: int) -> float:
             return least
         m = message(W, record)
         if not m.over:
-            least = min(least, max(due, _ends_after(W, F, m)))
+            least = min(least, max(due, _ends_after(F, m)))
         record = m.next_message
     return due
 
 
 @part
-def _ends_after(W: Integers, F: Reals, m: Record) -> float:
+def _ends_after(F: Reals, m: Record) -> float:
     """Return a lower bound for the completion of a message, s."""
     if m.ends < inf:
         ends: float = m.ends

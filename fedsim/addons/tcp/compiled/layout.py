@@ -24,6 +24,7 @@ class Layout(NamedTuple):
         references: fields that refer to another record, by its word, and the kind of that record.
         parts: attributes that are the same record, seen as another kind.
         absent: attributes that are None: what kernels do not implement.
+        constants: attributes that are the same integer in all records.
         columns: arrays, with the types of their elements.
         words: the length of the record.
     """
@@ -32,6 +33,7 @@ class Layout(NamedTuple):
     references: dict[str, str]
     parts: dict[str, str]
     absent: tuple[str, ...]
+    constants: dict[str, int]
     columns: dict[str, str]
     words: int
 
@@ -40,6 +42,7 @@ def _record(
     fields: str,
     parts: dict[str, str] | None = None,
     absent: tuple[str, ...] = (),
+    constants: dict[str, int] | None = None,
     columns: dict[str, str] | None = None,
 ) -> Layout:
     """Return the layout of words: `name`, `name.f` for a double, `name.kind` for a reference."""
@@ -48,7 +51,9 @@ def _record(
     dtype = np.dtype(kinds, align=True)
     references = {name: kind for name, kind in pairs if kind not in {"", "f"}}
     words = dtype.itemsize // WORD
-    return Layout(dtype.fields, references, parts or {}, absent, columns or {}, words)
+    return Layout(
+        dtype.fields, references, parts or {}, absent, constants or {}, columns or {}, words
+    )
 
 
 def word(kind: str, name: str) -> int:
@@ -82,6 +87,18 @@ NORMAL, SETTLE = 1 << 56, 2 << 56
 KINDS = 16
 """A key is priority + serial number * KINDS + kind of event, so that keys compare as the calendar's
 (priority, serial)."""
+EVENTS = (
+    "move_segment",
+    "move_train",
+    "send_syn",
+    "end_handshake",
+    "take_acknowledgement",
+    "take_acknowledgements",
+    "look_for_late",
+    "finish",
+    "look",
+)
+"""The events of a message, by the names of their laws; those of a link follow."""
 (
     FORWARD_ONE,
     FORWARD,
@@ -92,7 +109,7 @@ KINDS = 16
     LATE_ONE,
     FINISH,
     TIMES_OUT,
-) = range(9)
+) = range(len(EVENTS))
 FLOWS_SETTLE, FLOW_ENDS = 9, 10
 
 # Nodes serve as events, lists of waiting packets, logs of arrivals, and flows. Each use has its own
@@ -101,9 +118,7 @@ NODE = 16
 LINK = 0
 WHEN, EVENT_KEY, ABOUT = 1, 2, 3
 NUMBER = 4
-HOP, SENT, BITS, COUNT, PACE, LAST = range(5, 11)
-EARLY, ECHO = 5, 6
-TIMES, BETWEEN, ECHO_NEXT, EACH_TIME = 5, 7, 8, 9
+"""The first argument of an event; the others follow."""
 ITEMS, ITEM = 5, 3
 """A node of waiting packets or arrivals: its number of items, and the words per item."""
 START, SLOT, WAITERS = 1, 2, 3
@@ -123,7 +138,7 @@ targeted target.f demand.f capped new_first new_last flow_first
 """
 _PATH = """
 hops radio back.f back_bit.f header.f segment.f narrow trip.f
-used next_used free_bit.f payload
+used next_used free_bit.f payload own.queue
 """
 # Fields that are used together share a cache line, in the order of how often they are used. said:
 # last acknowledged number; each, short, bits: bits of a segment, of the last one, and of the
@@ -157,10 +172,19 @@ RECORDS = {
     "path": _record(_PATH, parts={"stages": "stages", "leads": "leads"}),
     "stages": _record(_PATH),
     "leads": _record(_PATH),
-    "stage": _record("queue.queue delay.f shared lead.f"),
+    "stage": _record("queue.queue delay.f shared lead.f", absent=("fair",)),
     "message": _record(
         _MESSAGE,
-        parts={"window": "message", "board": "message"},
+        parts=dict.fromkeys(
+            ("window", "board", "receiver", "sender", "lane", "log", "calendar"), "message"
+        ),
+        absent=("loss",),
+        constants={
+            "listens": 0,
+            "watched": 0,
+            "holds": 0,
+            **{name: kind for kind, name in enumerate(EVENTS)},
+        },
         columns={**COLUMNS, "highest": "i8"},
     ),
 }
@@ -170,9 +194,7 @@ QUEUE, WAY, STAGE, WORDS = [RECORDS[kind].words for kind in ("queue", "path", "s
 OFTEN = 6
 """Number of leading cache lines of a message that most of its events access."""
 
-SYN, ANSWER = -2, -1
-
-NOTHING, ALONE, IN_ORDER = 0, 1, -1
+NOTHING, WHOLE = 0, 1
 ON_SHARE, ON_CAP = 0, 1
 SPARE = 32
 """Named constants for arguments: Numba would compile a function again for a literal argument."""

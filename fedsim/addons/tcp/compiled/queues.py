@@ -3,11 +3,10 @@
 import operator
 from math import inf
 
-from fedsim.addons.tcp import queue
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import part
 from fedsim.addons.tcp.compiled.events import free_node, take_node
-from fedsim.addons.tcp.compiled.flows import add_flow
+from fedsim.addons.tcp.compiled.flows import add_flow, open_flows
 from fedsim.addons.tcp.compiled.kinds import Record
 from fedsim.addons.tcp.compiled.records import method, operation
 
@@ -15,28 +14,22 @@ Wait = tuple[float, float, int]
 """When the first segment of a train leaves the queue, the time between segments, their number."""
 
 
-@part
-def claim(m: Record, count: int, flows: int) -> None:
-    """Add the claims of a message to the queues of its path."""
-    stages = m.path.stages
-    for k in range(len(stages)):
-        queue.claim(stages[k].queue, count, flows)
-
-
-@part
-def is_crowded(m: Record) -> bool:
-    """Return whether other messages may make queues drop segments of this one."""
-    stages = m.path.stages
-    for k in range(len(stages)):
-        if stages[k].queue.crowded:
-            return True
-    return False
-
-
 @method("queue", "cross")
 def _cross(q: Record, bits: float) -> None:
     if q.streams:
         add_flow(q.words, q.reals, q, bits, inf, at.NOTHING)
+
+
+@method("queue", "lasts")
+def _lasts(q: Record, bits: float) -> float:
+    seconds: float = bits / q.rate
+    return seconds
+
+
+@method("queue", "open_streams")
+def _open_streams(q: Record, _: Record) -> None:
+    if not q.streams:
+        open_flows(q)
 
 
 @method("queue", "when")

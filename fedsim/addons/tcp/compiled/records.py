@@ -67,7 +67,7 @@ VIEWS = {name: _view(name) for name in at.RECORDS}
 class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = View
 
-    def generic_resolve(self, view: Any, name: str) -> Any:
+    def generic_resolve(self, view: Any, name: str) -> Any:  # noqa: PLR0911 - one a kind
         record = view.record
         if name in record.parts:
             return VIEWS[record.parts[name]]
@@ -75,11 +75,13 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
             return VIEWS[record.references[name]]
         if name in record.absent:
             return types.none
+        if name in record.constants:
+            return types.int64
         if name in record.columns:
             return types.CPointer(from_dtype(np.dtype(record.columns[name])))
         if name in record.fields:
             return from_dtype(record.fields[name][0])
-        return _BUFFERS.get(name)
+        return types.float64 if name == "now" else _BUFFERS.get(name)
 
 
 def _pointers(context: Any, builder: Any, view: Any, value: Any = None) -> Any:
@@ -95,12 +97,16 @@ def _field(context: Any, builder: Any, view: Any, value: Any, name: str) -> Any:
 
 
 @lower_getattr_generic(View)  # type: ignore[untyped-decorator]
-def _load(context: Any, builder: Any, view: Any, value: Any, name: str) -> Any:
+def _load(  # noqa: PLR0911 - one a kind
+    context: Any, builder: Any, view: Any, value: Any, name: str
+) -> Any:
     record = view.record
     if name in record.parts:
         return value
     if name in record.absent:
         return context.get_dummy_value()
+    if name in record.constants:
+        return ir.Constant(_WORD, record.constants[name])
     pointers = _pointers(context, builder, view, value)
     if name in record.references:
         number = builder.load(_field(context, builder, view, value, name))
@@ -110,6 +116,9 @@ def _load(context: Any, builder: Any, view: Any, value: Any, name: str) -> Any:
     if name in record.columns:
         place, kind = _column(context, builder, view, value, name), np.dtype(record.columns[name])
         return builder.bitcast(place, context.get_data_type(from_dtype(kind)).as_pointer())
+    if name == "now":
+        place = builder.gep(pointers.base, [ir.Constant(_WORD, at.NOW)])
+        return builder.load(builder.bitcast(place, ir.DoubleType().as_pointer()))
     return builder.bitcast(pointers.base, context.get_value_type(_BUFFERS[name]))
 
 
@@ -137,7 +146,7 @@ def _at(context: Any, builder: Any, view: Any, base: Any, number: Any) -> Any:
     """Emit the record at a word of a buffer."""
     pointers = _pointers(context, builder, view)
     pointers.base, pointers.place = base, builder.gep(base, [number])
-    return pointers._getvalue()
+    return pointers._getvalue()  # noqa: SLF001 - there is no other way
 
 
 def _getter(name: str) -> Callable[[Integers, int], Record]:
@@ -147,7 +156,7 @@ def _getter(name: str) -> Callable[[Integers, int], Record]:
     def emit(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
         return _at(context, builder, view, *arguments)
 
-    def record(_: Any, words: Any, number: Any) -> Any:
+    def record(_: Any, words: Any, __: Any) -> Any:
         return view(words, types.int64), emit
 
     return cast("Callable[[Integers, int], Record]", intrinsic(record))
@@ -174,6 +183,27 @@ place_of = cast("Callable[[Record], int]", _index)
 message, path, stage, queue = map(_getter, ("message", "path", "stage", "queue"))
 """Return the record at a word of a buffer."""
 
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _write(_: Any, words: Any, __: Any, values: Any) -> Any:
+    def emit(context: Any, builder: Any, ___: Any, arguments: Any) -> Any:
+        first, number = builder.gep(arguments[0], [arguments[1]]), 0
+        for k, kind in enumerate(getattr(values, "types", ())):
+            if isinstance(kind, View):
+                continue
+            word = types.float64 if isinstance(kind, types.Float) else types.int64
+            value = builder.extract_value(arguments[2], k)
+            place = builder.gep(first, [ir.Constant(_WORD, number)])
+            place = builder.bitcast(place, context.get_data_type(word).as_pointer())
+            builder.store(context.cast(builder, value, kind, word), place)
+            number += 1
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, values), emit
+
+
+write = cast("Callable[[Integers, int, object], None]", _write)
+"""Writes the numbers of a tuple to words from a place on; records among them are left out."""
 
 _INLINE = {**OPTIONS, **PART, "forceinline": True}
 

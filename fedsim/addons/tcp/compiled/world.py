@@ -169,7 +169,8 @@ class CompiledWorld:
         queues = [self._queue(stage.queue) for stage in path.stages]
         self._paths[path] = p = self._allocate(at.WAY + at.STAGE * len(queues))
         fields = {name: getattr(path, name) for name in _OF_PATH}
-        self._write("path", p, hops=len(queues), **fields)
+        own = self._queues[path.own]
+        self._write("path", p, hops=len(queues), own=own, **fields)
         stages = zip(path.stages, queues, path.leads, strict=True)
         for number, (stage, q, lead) in enumerate(stages):
             s = p + at.WAY + at.STAGE * number

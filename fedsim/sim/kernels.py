@@ -57,11 +57,15 @@ def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
     return kernel
 
 
+_registered = set[Callable[..., Any]]()
+
+
 def register_laws() -> None:
     """Let kernels call all laws that are marked so far."""
     for function, inlined in laws.LAWS.items():
-        register_jitable(forceinline=inlined, **OPTIONS, **PART)(function)
-    laws.LAWS.clear()
+        if function not in _registered:
+            register_jitable(forceinline=inlined, **OPTIONS, **PART)(function)
+            _registered.add(function)
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

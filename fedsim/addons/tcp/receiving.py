@@ -65,7 +65,7 @@ def deliver(
     _wait_for_more(t, arrived, last)
 
 
-@step
+@law
 def deliver_one(t: Any, number: int, bits: float, sent: float, at: float) -> None:
     """Deliver a segment.
 

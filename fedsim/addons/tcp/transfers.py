@@ -96,7 +96,7 @@ def _note_use(t: Any, now: float) -> None:
     t.window.note_use(flight(board), out, (board.first, board.next), now)
 
 
-@step
+@law
 def send_new(t: Any, now: float, span: float) -> None:
     """Send new segments, in a state without known losses."""
     board, size = t.sender.board, t.window.size

@@ -129,4 +129,5 @@ def swifter(path: Any, bits: float, alone: int) -> float:
     # is slower.
     if path.radio:
         return min(gain, 0.0)
-    return min(gain, max(path.own.lasts(bits) - bits * path.free_bit, 0.0))
+    lost: float = max(path.own.lasts(bits) - bits * path.free_bit, 0.0)
+    return min(gain, lost)

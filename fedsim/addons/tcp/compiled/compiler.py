@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
+from fedsim.addons.tcp.compiled import interpreted
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.kernels import inline, part, piece, stored_by
 
@@ -61,3 +62,7 @@ prefetch = cast("Callable[[int], None]", _fetch)
 
 reals_at = cast("Callable[[int], Reals]", _reals_at)
 """Returns the 64-bit words at an address, as doubles."""
+
+if config.DISABLE_JIT:
+    integers_at, reals_at = interpreted.integers_at, interpreted.reals_at
+    prefetch = interpreted.prefetch

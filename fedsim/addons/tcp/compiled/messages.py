@@ -43,17 +43,16 @@ def _call(m: Record, when: float, event: int, arguments: object) -> None:
     write(m.words, node + at.NUMBER, arguments)
 
 
-@method("message", "move_timer")
+@method("message", "move_timer", inlined=False)
 def _move_timer(m: Record, when: float) -> None:
     W, F = m.words, m.reals
-    _cancel_timer(m)
+    m.cancel_timer()
     # A deadline may have passed while the sender was busy.
     m.timer_when = when = max(when, m.now)
     m.timer = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
 
 
-@method("message", "cancel_timer")
-@part
+@method("message", "cancel_timer", inlined=False)
 def _cancel_timer(m: Record) -> None:
     m.timer_when = inf
     if m.timer:
@@ -69,7 +68,7 @@ def _forget_timer(m: Record) -> None:
 # The flow of a stream.
 
 
-@method("message", "add_flow")
+@method("message", "add_flow", inlined=False)
 def _add_flow(m: Record, bits: float, cap: float, count: int) -> None:
     W, q = m.words, m.path.stages[m.stream_at].queue
     # Follows an earlier one, which has ended, so that no list holds it: see `TcpArrivals.follow`.
@@ -80,7 +79,7 @@ def _add_flow(m: Record, bits: float, cap: float, count: int) -> None:
     m.stream_logged = count
 
 
-@method("message", "end_flow")
+@method("message", "end_flow", inlined=False)
 def _end_flow(m: Record, whole: int) -> None:
     W, flow = m.words, m.stream_flow
     # A flow that has ended is in no list, even if its message is stopped before its last segment
@@ -129,7 +128,7 @@ def _add_page(m: Record) -> None:
         free_node(W, page)
 
 
-@method("message", "close")
+@method("message", "close", inlined=False)
 def _close(m: Record, whole: int) -> None:  # noqa: ARG001 - the caller knows what has arrived
     W, node = m.words, m.log_first
     while node:

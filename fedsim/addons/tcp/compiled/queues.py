@@ -14,7 +14,7 @@ Wait = tuple[float, float, int]
 """When the first segment of a train leaves the queue, the time between segments, their number."""
 
 
-@method("queue", "cross")
+@method("queue", "cross", inlined=False)
 def _cross(q: Record, bits: float) -> None:
     if q.streams:
         add_flow(q.words, q.reals, q, bits, inf, at.NOTHING)
@@ -26,7 +26,7 @@ def _lasts(q: Record, bits: float) -> float:
     return seconds
 
 
-@method("queue", "open_streams")
+@method("queue", "open_streams", inlined=False)
 def _open_streams(q: Record, _: Record) -> None:
     if not q.streams:
         open_flows(q)
@@ -88,7 +88,7 @@ def _popleft(q: Record) -> None:
         free_node(W, node)
 
 
-@method("waits", "clear")
+@method("waits", "clear", inlined=False)
 def _clear(q: Record) -> None:
     node, W = q.wait_first, q.words
     while node:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, types
+from numba import config, from_dtype, types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
@@ -26,10 +26,12 @@ from numba.extending import (
     register_model,
 )
 
+from fedsim.addons.tcp.compiled import interpreted
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.kinds import Integers, Record
 from fedsim.problems.evaluators.kernel_cache import Function
 from fedsim.sim.kernels import OPTIONS, PART
+from fedsim.sim.laws import LAWS
 
 _WORD = ir.IntType(64)
 _BUFFERS = {"words": types.CPointer(types.int64), "reals": types.CPointer(types.float64)}
@@ -205,18 +207,25 @@ def _write(_: Any, words: Any, __: Any, values: Any) -> Any:
 write = cast("Callable[[Integers, int, object], None]", _write)
 """Writes the numbers of a tuple to words from a place on; records among them are left out."""
 
+if config.DISABLE_JIT:
+    message, path, stage, queue = map(interpreted.getter, ("message", "path", "stage", "queue"))
+    place_of, write = interpreted.place_of, interpreted.write
+
 _INLINE = {**OPTIONS, **PART, "forceinline": True}
 
 
-def method(kind: str, name: str) -> Callable[[Function], Function]:
-    """Register a function as a method of records of a kind."""
+def method(kind: str, name: str, *, inlined: bool = True) -> Callable[[Function], Function]:
+    """Register a function as a method of records of a kind; a law is inlined as it says."""
 
     def register(function: Function) -> Function:
+        interpreted.METHODS[kind, name] = function
+
         def choose(*_: Any) -> Function:
             return function
 
         vars(choose)["__signature__"] = signature(function)  # by which Numba binds arguments
-        overload_method(type(VIEWS[kind]), name, jit_options=_INLINE, strict=False)(choose)
+        options = {**_INLINE, "forceinline": LAWS.get(function, inlined)}
+        overload_method(type(VIEWS[kind]), name, jit_options=options, strict=False)(choose)
         return function
 
     return register
@@ -226,6 +235,7 @@ def operation(function: Callable[..., Any], kind: str) -> Callable[[Function], F
     """Register what an operation such as `operator.getitem` does on records of a kind."""
 
     def register(body: Function) -> Function:
+        interpreted.METHODS[kind, function] = body
         view = VIEWS[kind]
         choose = overload(function, jit_options=_INLINE, strict=False)
         choose(lambda *arguments: body if arguments[0] == view else None)

@@ -61,7 +61,7 @@ class Waits(Told):
 class Outcome(NamedTuple):
     """How a world ended: the log's digest, the reason, what was charged, and its batteries.
 
-    `spent` is the energy until each commit, with what is open then, and after it until radios sleep.
+    `spent` is the energy until each commit, with what is open then, and after it (tails).
     """
 
     digest: str

@@ -49,7 +49,8 @@ class GoesOn:
         book = RunRecorder(folder, self._clients)
         with patch.dict("os.environ", {VARIABLE: "events"}):
             self.world = World(setup, book, self._end_round)
-        self.until_asleep = self.tails = np.zeros(0)
+        self.until_asleep: Array = np.zeros(0)
+        self.tails: Array = np.zeros(0)
 
     def _end_round(self, end: RoundEnd) -> None:
         if end.round != self._last:

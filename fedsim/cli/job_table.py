@@ -470,8 +470,7 @@ def _range(figures: NDArray[Any], unit: str = "") -> str:
 # The values in which the variants of a plan differ.
 
 LEFT_OUT = (
-    "Not included: computation and energy of server and observer, tails of radios after the run,"
-    " and anything else the devices do."
+    "Not included: computation and energy of server and observer, and anything else the devices do."
 )
 
 _MANY = 6  # most values that are shown per variant

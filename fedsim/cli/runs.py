@@ -211,8 +211,8 @@ def check(
         _out.print(f"{escape(str(file))} is valid", style="green")
         _out.print(escape(checked.title))
         _out.print(checked.table())
-        if checked.first_round:
-            _out.print(escape(checked.first_round))
+        for text in filter(None, [checked.first_round, checked.after_the_last]):
+            _out.print(escape(text))
         _out.print(LEFT_OUT)
         for concern in checked.concerns:
             _note(str(concern))

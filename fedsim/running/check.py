@@ -406,6 +406,13 @@ class Check:
         return " ".join([*([shown] if pairs and single else []), *([text] if extra else [])])
 
     @property
+    def after_the_last(self) -> str:
+        """What radios take after the last round until they sleep; empty if nothing."""
+        ends = [each.rounds[-1].joules_after for each in self.openings.values() if each.rounds]
+        extra = _range_of_extra(ends, "J")
+        return f"After the last round radios take {extra} more until they sleep." if extra else ""
+
+    @property
     def models(self) -> tuple[Note, ...]:
         """Graphs, rounds and accuracy; for many clients also why rounds are played by events."""
         large = bool((self.variants["asked"] >= _LARGE).any())
@@ -430,7 +437,7 @@ class Check:
     def lines(self) -> tuple[str, ...]:
         """What the first round costs more, then all notes, concerns and errors of models."""
         notes = (*self.notes, *self.concerns, *self.graphs, *self._rounds, *self.accuracy)
-        return (*filter(None, [self.first_round]), *map(str, notes))
+        return (*filter(None, [self.first_round, self.after_the_last]), *map(str, notes))
 
     def __repr__(self) -> str:
         from fedsim.core.tables import as_text  # every run loads this module, and draws no table

@@ -113,11 +113,13 @@ class RoundCost:
         seconds: its duration.
         traffic: its cost for all clients together, as in the round table.
         clients: one row per client, with the cost columns of the client table.
+        joules_after: what radios take after it until they sleep, if the run ends with it.
     """
 
     seconds: float
     traffic: Traffic
     clients: pd.DataFrame
+    joules_after: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -220,10 +222,10 @@ def _first(setup: WorldConfig, pace: Pace, replies: _Replies) -> tuple[list[Roun
                     return
                 spent = book.clients({}, world.meters()).set_index("client")
                 # As in the round table, with what open spans have taken so far.
-                spans = world.unsettled.spent
+                spans, tails = world.unsettled
                 spent["joules"] += np.bincount(spans.clients, spans.joules, len(spent))
                 traffic = replace(world.traffic, joules=end.joules)
-                marks.append(_Mark(end.t, traffic, spent))
+                marks.append(_Mark(end.t, traffic, spent, float(tails.joules.sum())))
 
         world = World(setup, book, mark)  # also marks round 0, before any cost
         try:
@@ -255,6 +257,7 @@ class _Mark(NamedTuple):
     now: float
     traffic: Traffic
     clients: pd.DataFrame
+    joules_after: float
 
 
 def _between(before: _Mark, after: _Mark) -> RoundCost:
@@ -263,7 +266,7 @@ def _between(before: _Mark, after: _Mark) -> RoundCost:
     spent = {name: total - was[name] for name, total in after.traffic.as_dict().items()}
     clients = after.clients - before.clients
     traffic = Traffic(**spent)  # type: ignore[arg-type]  # counts are whole
-    return RoundCost(after.now - before.now, traffic, clients)
+    return RoundCost(after.now - before.now, traffic, clients, after.joules_after)
 
 
 def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Array]:

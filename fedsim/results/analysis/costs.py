@@ -136,10 +136,10 @@ def cost_to_target(
         >>> shown = reached[["variant", "seed", "round", "t", "joules"]].round(2)
         >>> print(shown.to_string(index=False))
         variant  seed  round    t  joules
-             gd     1      5 1.69    8.10
-             gd     2      5 1.69    8.09
-            chb     1      4 1.60    7.80
-            chb     2      4 1.60    7.79
+             gd     1      5 1.69   32.64
+             gd     2      5 1.69   32.63
+            chb     1      4 1.60   32.34
+            chb     2      4 1.60   32.16
     """
     check_columns(rounds, "rounds", _COLUMNS)
     if measure not in rounds:

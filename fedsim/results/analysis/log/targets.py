@@ -54,7 +54,7 @@ def speedup(
         >>> print(answer.round(3).to_string(index=False))
         variant  seeds  speedup   low  high
              gd      2    1.000   NaN   NaN
-            chb      2    1.039 1.037  1.04
+            chb      2    1.012 0.857 1.195
     """
     check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
     by_seed = _by_variant_and_seed(rounds, target, cost, measure, direction)

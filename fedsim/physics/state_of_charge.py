@@ -170,10 +170,16 @@ class BatteryStore:
         left = self.level - self._cutoff * (1 - 1e-12)  # a margin larger than rounding
         return min(joules, max(left, 0.0) * self.battery.discharge_efficiency)
 
-    def outlasts(self, watts: float, until: float) -> bool:
-        """Return whether it certainly supplies a power, W, until a time, s: without any charge."""
-        out: float = outflow(watts, self.battery.discharge_efficiency, self._leak)
-        return self.level - out * (until - self.now) > self.lower_mark
+    def outlasts(self, *loads: tuple[float, float]) -> bool:
+        """Return whether it certainly supplies powers in turn, W, each given after its end, s.
+
+        What it may be charged with meanwhile does not count.
+        """
+        level, now = self.level, self.now
+        for until, watts in loads:
+            out: float = outflow(watts, self.battery.discharge_efficiency, self._leak)
+            level, now = level - out * (until - now), until
+        return level > self.lower_mark
 
     def next_event(self) -> float:
         """Return the time at which to call `settle` next; inf if there is no event.

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.core.ports import SERVER, Array, ClientId, Oracle
 from fedsim.physics.packet_loss import LossProcess
@@ -37,6 +38,7 @@ from fedsim.sim.worlds.open_spans import (
     Spans,
     StageTable,
     Unsettled,
+    bounds,
     tails,
     within_batteries,
 )
@@ -378,8 +380,16 @@ class Fleet:
             kinds = self.radio_kinds.runs
             self._stages = StageTable((count, kind.law.states) for count, kind in kinds)
         parts = [*tails(states, now, self._stages.last(states.clients), self._stages.figure)]
-        held = np.array([client in self.supplies for client in states.clients.tolist()])
-        return Unsettled(spent, within_batteries(parts, held, self._empty_at))
+        return Unsettled(spent, within_batteries(parts, self._may_empty(parts), self._empty_at))
+
+    def _may_empty(self, parts: Sequence[Spans]) -> NDArray[np.bool_]:
+        """Return which clients' batteries may not outlast the first of some tails, shape (n,)."""
+        clients = parts[0].clients
+        if not self.supplies:
+            return np.zeros(len(clients), np.bool_)
+        until, watts = bounds(parts)
+        held = (self.supplies.get(client) for client in clients.tolist())
+        return np.array([one is not None and not one.outlasts(until, watts) for one in held])
 
     def _empty_at(self, client: ClientId, loads: Sequence[tuple[float, float]]) -> float:
         return self.supplies[client].empty_at(loads)

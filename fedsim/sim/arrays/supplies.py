@@ -19,7 +19,7 @@ from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, clock_error, empty_at, meter_gap, total_power
-from fedsim.sim.worlds.open_spans import Spans
+from fedsim.sim.worlds.open_spans import Spans, bounds
 
 _PARTS = 2
 """Processor and radio. The power at rest is constant and not a part."""
@@ -165,14 +165,12 @@ class SupplyArrays:
         clients = tails[0].clients
         places = clients if self._places is None else self._places[clients].astype(np.intp)
         state, limits = self._state[:, places], self._limits(places)
-        spans = Spans.join(tails)
-        lasting = np.where(spans.ends > spans.begins, spans.ends - spans.begins, inf)
-        most = float((spans.joules / lasting).max())
+        until, most = bounds(tails)
         # From the present state at the most power, until the last radio sleeps.
         load = total_power(limits.rest, state[WATTS], state[WATTS + 1])
         level = state[LEVEL] - outflow(load, limits.efficiency, limits.leak) * (now - state[AT])
         load = total_power(limits.rest, 0.0, most)
-        gone = outflow(load, limits.efficiency, limits.leak) * (float(spans.ends.max()) - now)
+        gone = outflow(load, limits.efficiency, limits.leak) * (until - now)
         low: NDArray[np.bool_] = (places >= 0) & (level - gone <= limits.mark)
         return low
 

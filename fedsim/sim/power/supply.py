@@ -37,7 +37,7 @@ def empty_at(store: BatteryStore, rest: float, loads: Sequence[tuple[float, floa
         loads: the powers of the radio, W, each after the time at which it ends, s; at least one.
     """
     most = total_power(rest, 0.0, max(watts for _, watts in loads))
-    if not store.alive or store.outlasts(most, loads[-1][0]):
+    if not store.alive or store.outlasts((loads[-1][0], most)):
         return inf if store.alive else store.now
     for ends, watts in loads:
         store.draw(store.now, total_power(rest, 0.0, watts))
@@ -218,6 +218,12 @@ class Supply:
         image = copy(self.store)
         image.advance(self._calendar.now)
         return image.spare(joules)
+
+    def outlasts(self, until: float, watts: float) -> bool:
+        """Return whether the battery certainly outlasts a power of the radio, W, until a time."""
+        load = total_power(self._rest, 0.0, watts)
+        now = self._calendar.now
+        return self.store.alive and self.store.outlasts((now, self._load), (until, load))
 
     def empty_at(self, loads: Sequence[tuple[float, float]]) -> float:
         """Return when the battery is empty, s, if only the radio draws power; see `empty_at`."""

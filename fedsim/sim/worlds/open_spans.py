@@ -151,6 +151,13 @@ EmptyAt = Callable[[ClientId, Sequence[tuple[float, float]]], float]
 its end; infinite if it outlasts them."""
 
 
+def bounds(parts: Sequence[Spans]) -> tuple[float, float]:
+    """Return when the last of some tails ends, s, and their highest power, W."""
+    spans = Spans.join(parts)
+    lasting = np.where(spans.ends > spans.begins, spans.ends - spans.begins, inf)
+    return float(spans.ends.max()), float((spans.joules / lasting).max())
+
+
 def within_batteries(parts: Sequence[Spans], held: NDArray[np.bool_], empty_at: EmptyAt) -> Spans:
     """Return the states of radios, each up to the time at which its client's battery is empty.
 

@@ -360,7 +360,7 @@ class BatterySummary:
                 *names,
                 _over_seeds(own["watts"], lambda value: quantity(value, "W")),
                 _over_seeds(own["joules"], lambda value: quantity(value, "J")),
-                *(_over_seeds(own[name], _percent) for name in parts),
+                *(_over_seeds(own[name], _percent)._replace(under="") for name in parts),
             ]
             for names, own in groups
         ]
@@ -370,12 +370,12 @@ class BatterySummary:
     def _table(
         self, title: str, heads: Sequence[str], rows: list[list[Cell]], notes: Sequence[str]
     ) -> BatteryTable:
-        """Return a table; the column of clients only if there are several kinds."""
-        empty = {1: ALL, len(heads) - 1: NONE}
+        """Return a table without columns that say the same in all rows: one kind, nothing empty."""
+        idle = {"clients": ALL, "half empty": NOT_WITHIN, "such runs": NONE}
         kept = [
             place
-            for place in range(len(heads))
-            if any(row[place].text != empty.get(place) for row in rows)
+            for place, head in enumerate(heads)
+            if any(row[place].text != idle.get(head) for row in rows)
         ]
         return BatteryTable(
             title, [heads[place] for place in kept], [[row[n] for n in kept] for row in rows], notes

@@ -47,7 +47,10 @@ def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str
     ['round', 'joules']
     """
     every = with_grams(columns, table)
-    return [cost for cost in every if cost == "round" or (table[cost] != 0).any()]
+    known = table[every].dropna(how="all")  # a variant that did not reach the target has no costs
+    if known.empty:
+        return every
+    return [cost for cost in every if cost == "round" or (known[cost] != 0).any()]
 
 
 Direction = Literal["below", "at-most", "at-least"]

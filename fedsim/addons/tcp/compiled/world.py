@@ -41,6 +41,14 @@ _OF_PATH = (
     "trip",
 )
 
+_PLACES = {
+    kind: {
+        name: (at.word(kind, name), record.fields[name][0] == np.float64) for name in record.fields
+    }
+    for kind, record in at.RECORDS.items()
+}
+"""The place of each field in a record, and whether it is a double."""
+
 load = kernel.load
 
 
@@ -179,9 +187,13 @@ class CompiledWorld:
 
     def _write(self, kind: str, record: int, **fields: float) -> None:
         """Write fields of a record."""
+        reals, words, places = self._reals, self._words, _PLACES[kind]
         for name, value in fields.items():
-            real = at.RECORDS[kind].fields[name][0] == np.float64
-            (self._F if real else self._W)[record + at.word(kind, name)] = value
+            place, real = places[name]
+            if real:
+                reals[record + place] = value
+            else:
+                words[record + place] = int(value)
 
     # Time.
 

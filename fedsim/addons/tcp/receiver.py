@@ -35,26 +35,11 @@ class Acknowledgement(NamedTuple):
     echo: float
 
 
-class TrainAcknowledgement(NamedTuple):
-    """Acknowledgements of a train in order: one per segment, or one per two.
-
-    Attributes:
-        number: the number of the first acknowledgement.
-        times: the number of acknowledgements.
-        between: the time from one to the next, s.
-        sent, next_sent: the send times that the first and the second one echo, s.
-        pace: the time between the send times that later ones echo, s.
-        every: the segments per acknowledgement.
-    """
-
-    number: int
-    times: int
-    between: float
-    sent: float
-    next_sent: float
-    pace: float
-    every: int = EVERY
-
+TrainAcknowledgement = tuple[int, int, float, float, float, float, int]
+"""Acknowledgements of a train in order: one per segment, or one per two. Its items: the number of
+the first acknowledgement; the number of acknowledgements; the time from one to the next, s; the
+send times that the first and the second one echo, s; the time between the send times that later
+ones echo, s; the segments per acknowledgement."""
 
 IS_EARLY = 8
 """Flag of a segment that has arrived out of order."""

@@ -16,7 +16,7 @@ from fedsim.addons.tcp import senders
 from fedsim.addons.tcp.boards import flight
 from fedsim.addons.tcp.congestion import looks
 from fedsim.addons.tcp.queue import claim_path, is_crowded, leave
-from fedsim.addons.tcp.receiver import count_arrived
+from fedsim.addons.tcp.receiver import TrainAcknowledgement, count_arrived
 from fedsim.addons.tcp.sender import (
     acknowledge,
     acknowledge_in_order,
@@ -152,7 +152,8 @@ def _longest_train(t: Any, todo: int, span: float) -> int:
         for k in range(len(path.stages)):
             if path.stages[k].shared and path.stages[k].queue.flows > 1:
                 longest = LOOKED_AT
-    return max(LEAST_TRAIN, min(longest, path.narrow // SHARE))
+    longest_train: int = max(LEAST_TRAIN, min(longest, path.narrow // SHARE))
+    return longest_train
 
 
 @law
@@ -199,9 +200,7 @@ def take_acknowledgement(t: Any, acknowledgement: tuple[int, int, float]) -> Non
 
 
 @law
-def take_acknowledgements(
-    t: Any, acknowledgement: tuple[int, int, float, float, float, float, int]
-) -> None:
+def take_acknowledgements(t: Any, acknowledgement: TrainAcknowledgement) -> None:
     """Process several acknowledgements, and send: see `TrainAcknowledgement`."""
     if t.stream or (t.over and not t.listens):
         return

@@ -113,7 +113,8 @@ def _remaining(W: Integers, F: Reals, q: Record, node: int) -> float:
     if W[node + at.FLOW_CAPPED]:
         return F[node + at.FLOW_CAP] * (F[node + at.FLOW_MARK] - now)
     served = q.share * (now - q.virtual_at)
-    return F[node + at.FLOW_MARK] - q.virtual - served
+    left: float = F[node + at.FLOW_MARK] - q.virtual - served
+    return left
 
 
 @part
@@ -214,7 +215,8 @@ def _balance(W: Integers, F: Reals, q: Record) -> None:
 def _fair_share(q: Record) -> float:
     if not q.sharing:
         return inf
-    return (q.capacity - q.demand) / q.sharing
+    share: float = (q.capacity - q.demand) / q.sharing
+    return share
 
 
 @part

@@ -1,6 +1,7 @@
 """What a message has beyond its fields: events, a timer, a log of arrivals, and a flow."""
 
 from math import inf
+from typing import Any
 
 from fedsim.addons.tcp import congestion, transfers
 from fedsim.addons.tcp.compiled import layout as at
@@ -38,7 +39,7 @@ def _note_sent(m: Record, count: int, now: float) -> None:
 
 
 @method("message", "call")
-def _call(m: Record, when: float, event: int, arguments: object) -> None:
+def _call(m: Record, when: float, event: int, arguments: tuple[Any, ...] | None) -> None:
     node = call(m.words, m.reals, when, event, m)
     write(m.words, node + at.NUMBER, arguments)
 

@@ -204,7 +204,7 @@ def _write(_: Any, words: Any, __: Any, values: Any) -> Any:
     return types.void(words, types.int64, values), emit
 
 
-write = cast("Callable[[Integers, int, object], None]", _write)
+write = cast("Callable[[Integers, int, tuple[Any, ...] | None], None]", _write)
 """Writes the numbers of a tuple to words from a place on; records among them are left out."""
 
 if config.DISABLE_JIT:

@@ -57,10 +57,9 @@ class GoesOn:
             return
         known, actors = self.world.unsettled, self.world.actors
         self.until_asleep = self.world.meters().joules.copy()
-        spent, self.tails = (
-            np.bincount(spans.clients, spans.joules, self._clients) for spans in known
-        )
-        self.until_asleep += spent + self.tails
+        spent, tails = known
+        self.tails = np.bincount(tails.clients, tails.joules, self._clients).astype(float)
+        self.until_asleep += np.bincount(spent.clients, spent.joules, self._clients) + self.tails
         # In an event of its own: the last reply is still being delivered.
         self.world.calendar.call(end.t, lambda _: [*getattr(actors, "_end_clients")()], None)  # noqa: B009
         for client in np.flatnonzero(self.staged).tolist():

@@ -136,8 +136,8 @@ def tables(study: ReportedStudy) -> Iterator[PageTable]:
 
 def _costs(study: ReportedStudy, case: Case) -> PageTable:
     # What a narrow screen shows without scrolling comes first.
-    ends, costs = _ends(study), shown_costs(case.table, ("t", "joules", *SHOWN))
-    costs = [*dict.fromkeys(costs)]
+    ends = _ends(study)
+    costs = shown_costs(case.table, dict.fromkeys(("t", "joules", *SHOWN)))  # each of them once
     first = [cost for cost in costs if cost in ("t", "joules", "round")]
     rows = []
     for row in case.table.to_dict("records"):

@@ -134,8 +134,7 @@ def summed(
 
     Returns:
         A row a run: radio, leaving, method, protocol, seed, reached, round, transmissions, beacons,
-        bits_up, bits_down, t (s), joules (until the run ends as it reaches the target, open tails
-        included); and a row a pair of variants, radio and cost: see `conducting.chances`.
+        bits_up, bits_down, t (s), joules (until all radios sleep); and a row a pair of variants, radio and cost: see `conducting.chances`.
     """
     every = [(case, radio) for case in cases() for radio in RADIOS]
     parts = [

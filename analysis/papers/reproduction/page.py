@@ -49,7 +49,8 @@ towards no state except *checked*.
 
 Settings are those that the paper states, those read from code that it cites, and those that are
 ours, set apart in each row. Where a row has several seeds, a number is their mean, with the
-smallest and largest in brackets. Times are those of one processor. Orders by time and energy
+smallest and largest in brackets. Times are those of one processor. Energies
+end at the last round: tails of radios after it are not included. Orders by time and energy
 depend on constants of radios and devices: [Claims in time and energy](../claims.md) tests what the
 papers claim on seven radios; [Robustness of the claims](../claim_robustness.md) has the rest.
 Files of the catalogue: FEDSIM_DATA names their folder, or `fedsim fetch` gets them.

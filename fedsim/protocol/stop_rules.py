@@ -374,7 +374,7 @@ class TrafficLimit(StopRule):
     physical: ClassVar[bool] = False
 
     kind: Literal["bits"] = "bits"
-    sent: Bits = Field(description="this much sent, both ways together")
+    sent: Bits = Field(description="this much sent, in both directions together")
 
     def watch(self) -> RoundCheck:
         """Return a check of the bits."""
@@ -390,7 +390,7 @@ class EnergyLimit(StopRule):
     simulated: ClassVar[str] = _METERED
 
     kind: Literal["energy"] = "energy"
-    spent: Joules = Field(description="this much spent by all clients")
+    spent: Joules = Field(description="this much energy of all clients together")
 
     def watch(self) -> RoundCheck:
         """Return a check of the joules."""
@@ -408,7 +408,7 @@ class EpsilonLimit(StopRule):
     physical: ClassVar[bool] = False
 
     kind: Literal["epsilon"] = "epsilon"
-    spent: Above = Field(description="this epsilon may be spent, and no more; see privacy")
+    spent: Above = Field(description="largest epsilon that may be spent; see privacy")
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
         """Yield a nature: only a run that draws the noise has an account."""

@@ -216,7 +216,7 @@ class GeometricMedian(RobustRule):
 
 
 class CentredClipping(RobustRule):
-    """Steps by the mean of clipped differences, from what the last round has returned.
+    """The result of the last round, moved by the mean of clipped differences.
 
     Karimireddy, He, Jaggi, "Learning from History for Byzantine Robust Optimization", ICML 2021.
     """
@@ -341,7 +341,7 @@ class MultiKrum(Krum):
 
 
 class Bulyan(Counted):
-    """Krum again and again, and then a trimmed mean around the median of the chosen vectors.
+    """Repeated Krum, and then a trimmed mean around the median of the chosen vectors.
 
     El Mhamdi, Guerraoui, Rouault, "The Hidden Vulnerability of Distributed Learning in Byzantium",
     ICML 2018.
@@ -386,7 +386,7 @@ _MOST_SUBSETS = 10**6
 
 
 class MinimumDiameter(Counted):
-    """The mean of those n - f vectors whose largest distance is least, by search of all subsets.
+    """The mean of the n - f vectors closest to each other, by a search of all subsets.
 
     El Mhamdi et al., "Distributed Momentum for Byzantine-resilient Stochastic Gradient Descent",
     ICLR 2021 (MDA).

@@ -25,8 +25,8 @@ class CarbonAwareParticipation(Informed):
     """The clients whose electricity is the cleanest now; a round may wait until it is clean enough.
 
     The intensities are those of `fleet.N.carbon`, which operators of grids publish, so that no
-    client reports them. The same clients may be asked again and again: `draw: weighted` asks others
-    as well.
+    client reports them. The same clients may be sampled again and again; `draw: weighted` samples
+    others, too.
     """
 
     kind: Literal["carbon-aware"] = Field(

@@ -35,7 +35,7 @@ from fedsim.protocol.participation.sampling import WeightedParticipation, estima
 
 
 class PowerOfChoiceParticipation(WithOracle):
-    """Power-of-choice: of some candidates, those with the largest losses.
+    """Power-of-choice: the clients with the largest losses among some candidates.
 
     Candidates are drawn in proportion to their samples. The oracle knows the losses of all.
     """

@@ -153,7 +153,7 @@ class UniformParticipation(Sample):
 
 
 class PoissonParticipation(Sample):
-    """Each client takes part by itself with the same probability, so the number varies.
+    """Each client takes part independently, with one probability: the cohort's size varies.
 
     A round without any client is drawn again. Privacy is amplified most by this sampling; see
     `fedsim.protocol.privacy`.
@@ -164,7 +164,7 @@ class PoissonParticipation(Sample):
         description="each client independently, with the same probability (Poisson sampling)",
     )
     count: int | None = Field(default=None, ge=1, description="expected clients per round")
-    over: Literal[1] = Field(default=1, description="there is no number of clients to exceed")
+    over: Literal[1] = Field(default=1, description="fixed: the size of a cohort varies")
     chances: ClassVar[Chances] = "equal"
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
@@ -183,7 +183,7 @@ def weighted_order(weights: Array, rng: np.random.Generator) -> Iterable[int]:
 
 
 class WeightedParticipation(Sample):
-    """A sample without replacement, each client asked in proportion to its samples.
+    """A sample without replacement, with probabilities in proportion to clients' samples.
 
     The inclusion probabilities are those of the clients that can be asked: K n_m/sum n_j for a
     sample of K, and 1 for a client with more than a share of 1/K (systematic sampling in random

@@ -68,7 +68,7 @@ class UtilityParticipation(WithOracle):
         description="alpha in (T/t)^alpha for clients slower than T (stragglers); 0 for none",
     )
     pace: Fraction = as_written("30 %", "quantile of the known times of clients that is T")
-    pacer_step: Fraction = as_written("10 %", "by how much the pacer raises the pace")
+    pacer_step: Fraction = as_written("10 %", "step by which the pacer raises the pace")
     pacer_window: int = Field(default=20, ge=1, description="rounds per window of the pacer")
     staleness: bool = Field(
         default=True, description="whether clients gain utility while they are not sampled"

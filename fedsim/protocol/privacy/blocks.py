@@ -46,25 +46,26 @@ class Privacy(Spec):
     )
     where: Literal["server", "clients", "distributed"] = Field(
         default="server",
-        description="who adds the noise: the server, to its sum of replies, which every client"
-        " trusts it to do; clients, each to its own reply (local privacy); or distributed, each"
-        " client a part, in integers, so that the sum under secure aggregation (secrecy) has all"
+        description="who adds the noise. server: the server, to the sum of replies, so clients have"
+        " to trust it; clients: each client, to its own reply (local privacy); distributed: each"
+        " client adds a part, in integers, and the sum under secure aggregation (secrecy) has all"
         " of the noise",
     )
     law: Literal["skellam", "discrete-gaussian"] = Field(
         default="skellam",
-        description="the law of the clients' parts with where: distributed. A sum of skellam"
-        " integers is one again; that of discrete-gaussian ones nearly so, which epsilon has",
+        description="distribution of the clients' parts with where: distributed. A sum of skellam"
+        " parts is again one; a sum of discrete-gaussian parts only nearly, and epsilon includes"
+        " the difference",
     )
     tree: int | None = Field(
         default=None,
         ge=2,
-        description="DP-FTRL: the number of sums that share a binary tree of noise, after which a"
-        " new one begins. The model has the noise of few nodes in place of one draw per round;"
-        " null: each sum has noise of its own",
+        description="DP-FTRL: number of sums that share a binary tree of noise; then a new tree"
+        " begins. The model has the noise of a few nodes instead of one draw per round; null: each"
+        " sum has separate noise",
     )
     delta: float = Field(
-        default=1e-5, gt=0, lt=1, description="delta; it should be below 1 over the clients"
+        default=1e-5, gt=0, lt=1, description="delta, below 1 divided by the number of clients"
     )
 
     @model_validator(mode="after")

@@ -65,20 +65,19 @@ class Secrecy(Spec):
     group: int | None = Field(
         default=None,
         ge=2,
-        description="the least size of a group of clients under silence: grouped; 4 by default",
+        description="smallest size of a group of clients, with silence: grouped; 4 by default",
     )
     supports: Literal["common", "union"] = Field(
         default="common",
-        description="the coordinates that clients send. common: those that all of them know"
-        " before; union: all at which some client's integers are not zero, as top-k needs it. The"
-        " server sees where each client's integers are not zero, and their values where those of"
-        " all others are zero",
+        description="the coordinates that clients send. common: the same ones, known in advance;"
+        " union: each at which some client has an integer other than zero, for top-k. The server"
+        " then sees each client's support, and the value of a coordinate that only one client has",
     )
     contributors: int = Field(
         default=1,
         ge=1,
-        description="with supports: union, the least number of clients at whose supports a"
-        " coordinate has to be; others are left out by the server, which follows the protocol",
+        description="with supports: union, the server keeps a coordinate only if at least this many"
+        " clients have it in their supports",
     )
     values: Literal["counted", "exact"] = Field(
         default="counted",
@@ -131,7 +130,7 @@ class SecAgg(Secrecy):
     consistency: bool = Field(
         default=False,
         description="whether clients sign their keys, and then the list of the clients in the sum,"
-        " and check each other's signatures. It protects from a server that tells them different"
+        " and check each other's signatures. It protects against a server that sends them different"
         " lists",
     )
 
@@ -177,7 +176,7 @@ class LightSecAgg(Secrecy):
         "Federated Learning, MLSys 2022"
     )
     kind: Literal["lightsecagg"] = "lightsecagg"
-    colluding: Fraction = as_written(0.5, "T/N, share of the clients that learn nothing together")
+    colluding: Fraction = as_written(0.5, "T/N, share of clients that learn nothing by colluding")
 
     def parts(self, clients: int) -> tuple[int, int]:
         """Return T and U: how many clients learn nothing, and how many recover the sum.

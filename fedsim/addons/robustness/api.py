@@ -65,7 +65,8 @@ def robust(
     Args:
         folder: written by `run`.
         target: such as "gap=1e-5"; chosen as by `compare` if None.
-        against: the variant that the others are compared with; the first one if None.
+        against: the variant that the others are compared with; if None, the first one in tables,
+            and in the answer the next cheapest one.
         worlds: least number of samples of the constants; in each, runs are re-priced, not trained.
         seed: the seed of the sampling, from 1.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
@@ -102,7 +103,7 @@ def robust(
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     warnings = *store.remarks, *gathered.counting, *gathered.left_out
     notes, hashes = (*remarks, *warnings), run_hashes(gathered.folders)
-    costs = wanted.costs(gathered), gathered.rounds, practical
+    costs = wanted.costs(gathered), gathered.rounds, practical, against is not None
     return Robustness(
         wanted, gathered.labels, other, table, design, reversals, notes, hashes, *costs
     )

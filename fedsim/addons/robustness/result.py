@@ -48,6 +48,7 @@ class Robustness:
         costs: one row per run with its cost to the target, as `Target.costs` returns it.
         rounds: the round tables.
         practical: costs whose ratio is nearer to 1 than this are the same.
+        chosen: whether the caller chose `against`, so that the answer is about it.
 
     Example:
         >>> found = fedsim.robust(result.folder, target="gap=1e5", worlds=64)
@@ -66,6 +67,7 @@ class Robustness:
     costs: pd.DataFrame
     rounds: pd.DataFrame
     practical: float = PRACTICAL
+    chosen: bool = False
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
@@ -124,7 +126,10 @@ class Robustness:
         """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it."""
         costs = with_bits(self.costs)
         known = Decisions.of(costs, [c for c in COMPARED if c in costs], practical=self.practical)
-        return answer(self.costs, self.target, self.labels, known, self.rounds, self.verdicts)
+        about = self.against if self.chosen else None
+        return answer(
+            self.costs, self.target, self.labels, known, self.rounds, self.verdicts, about
+        )
 
     @property
     def notes(self) -> list[str]:

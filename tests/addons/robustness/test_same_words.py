@@ -58,6 +58,22 @@ def test_all_commands_give_one_verdict(name: str, seeds: int, words: str, tmp_pa
     assert json.dumps(answer)[1:-1] in explored
 
 
+def test_all_commands_compare_with_the_variant_that_the_caller_names(tmp_path: Path) -> None:
+    third = {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}
+    variants = {"gd": GD, "slower": third}
+    fedsim.run(
+        small(fleet=FLEET, stop={"rounds": 90, "gap": 5000}, variants=variants), out=tmp_path
+    )
+    next_cheapest = Comparison.of([tmp_path]).answers
+    for name in ("base", "gd", "slower"):
+        known = fedsim.robust(tmp_path, worlds=16, against=name)
+        known.write(tmp_path / "robustness")
+        (answer,) = Comparison.of([tmp_path], against=name).answers
+        assert known.answer() == answer
+    assert f"less energy than {name}" in answer
+    assert answer != next_cheapest[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3, 6])
 def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path) -> None:

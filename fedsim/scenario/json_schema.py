@@ -47,6 +47,8 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     partial: Schema = _partial({key: value for key, value in document.items() if key != "title"})
     for key in OF_THE_WHOLE:
         del partial["properties"][key]
+    # Paths of keys in inner blocks, such as `fleet.0.availability`.
+    partial["patternProperties"] = {rf"^({'|'.join(partial['properties'])})[.\[].": {}}
     # A kind alone is enough for a variant's method, which inherits the required keys.
     kinds = {"type": "string", "enum": list(catalogue(blocks).names(ALGORITHMS))}
     partial["properties"][METHOD]["anyOf"].append(kinds)

@@ -4,7 +4,8 @@ Three rules apply, in this order.
 
 1. Overrides apply to the file as written. So `variants.gd.algorithm.step_size=0.1` changes one
    variant, and an override of the base changes all of them.
-2. Each variant is merged over the base, key by key. A block whose `kind` changes is replaced as a
+2. Each variant is merged over the base, key by key. Then its key paths, such as
+   `fleet.0.availability`, set single values, as overrides do. A block whose `kind` changes is replaced as a
    whole, since keys of the old kind mean something else, or nothing, under the new one.
 3. Methods are an exception to rule 2. If a variant replaces a method by another one of its family,
    such as `gd`, `hb` and `chb`, the common keys stay. Otherwise every variant would have to repeat
@@ -226,12 +227,40 @@ def variants(
         faults_of_variant = _faults_of_variant(name, over, merged)
         faults += [tree.fault(("variants", name, *key), text) for key, text in faults_of_variant]
         if not faults_of_variant:
-            merged[name] = merge(base, over, inherited)
+            try:
+                merged[name] = _variant(base, over, inherited)
+            except ScenarioError as error:
+                faults += [name_variant(name, fault) for fault in error.faults]
     # A variant without differences is the scenario itself, so that "base" would repeat it.
     unchanged = own_name(tree)
     if unchanged in merged and unchanged != BASE:
         del merged[BASE]
     return merged, faults
+
+
+def _variant(base: Located, over: Located, inherited: Inherited) -> Located:
+    """Return the base with the differences of a variant: blocks first, then key paths.
+
+    Raises:
+        ScenarioError: a key path has an index beyond the end of a list.
+    """
+    differences = over.content if isinstance(over.content, dict) else {}
+    blocks = {key: piece for key, piece in differences.items() if not _is_path(key)}
+    variant = merge(base, Located(over.origin, blocks), inherited)
+    for key, value in differences.items():
+        if _is_path(key):
+            variant = place(variant, path_of(key), value, inherited)
+    return variant
+
+
+def _is_path(key: str) -> bool:
+    """Return whether a key is the path of a key in an inner block, as for `--set`.
+
+    >>> _is_path("fleet.0.radio"), _is_path("fleet[0].radio"), _is_path("fleet")
+    (True, True, False)
+    """
+    path = path_of(key)
+    return 1 < len(path) <= DEEPEST and all(path)
 
 
 def own_name(tree: Located) -> str:
@@ -263,7 +292,7 @@ def _faults_of_variant(
     if not isinstance(over.content, dict):
         return [((), f"got {show(over.plain())}; expected a block with the keys that differ")]
     text = "is a key of the whole file; move it out of the variant"
-    return [((key,), text) for key in OF_THE_WHOLE if key in over.content]
+    return [((key,), text) for key in over.content if path_of(key)[0] in OF_THE_WHOLE]
 
 
 def join_faults(

@@ -483,8 +483,8 @@ class ScenarioKeys(Spec):
     )
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {},
-        "name -> the keys that a variant replaces; `{}` names the unchanged scenario, which is "
-        "called `base` otherwise",
+        "name -> the keys that a variant replaces, also as paths such as `fleet.0.radio`; `{}`"
+        " names the unchanged scenario, which is called `base` otherwise",
     )
     sweep: Mapping[str, Any] | None = as_written(
         {},

@@ -113,6 +113,35 @@ def test_variants_are_merged_over_the_scenario_as_written() -> None:
     assert plain == {"base": base} | {name: merged(base, each) for name, each in over.items()}
 
 
+@pytest.mark.parametrize("key", ["fleet.1.radio", "fleet[1].radio"])
+def test_a_variant_sets_a_value_by_its_path(key: str) -> None:
+    radio, fleet = {"kind": "wifi"}, [{"radio": "lte"}, {"radio": "lte", "count": 2}]
+    plain, faults = names({"fleet": fleet, "variants": {"a": {key: radio, "seed": 2}}})
+    assert plain["a"] == {"fleet": [fleet[0], {"radio": radio, "count": 2}], "seed": 2}
+    assert not faults
+
+
+def test_a_path_in_a_variant_is_one_of_the_variant_with_its_blocks() -> None:
+    over = {"fleet.1.count": 3, "fleet": [{"count": 1}, {"count": 2}]}
+    plain, faults = names({"variants": {"a": over}})
+    assert plain["a"] == {"fleet": [{"count": 1}, {"count": 3}]}
+    assert not faults
+
+
+def test_a_path_in_a_variant_drops_the_keys_of_a_former_kind() -> None:
+    scenario = {"wire": {"up": {"kind": "top-k", "fraction": 0.1}}}
+    plain, faults = names(scenario | {"variants": {"a": {"wire.up.kind": "sign"}}})
+    assert plain["a"] == {"wire": {"up": {"kind": "sign"}}}
+    assert not faults
+
+
+def test_a_path_in_a_variant_beyond_the_end_of_a_list_is_a_fault() -> None:
+    over = {"a": {"fleet.1.count": 3}}
+    plain, faults = names({"fleet": [{"count": 1}], "variants": over})
+    expected = "variant a: fleet has 1 item, numbered from 0; accepted here: 0"
+    assert (list(plain), faults) == (["base"], [("fleet.1", expected)])
+
+
 @pytest.mark.parametrize("scenario", [{}, {"variants": None}, {"variants": {}}])
 def test_without_variants_there_is_the_base(scenario: Any) -> None:
     assert names(scenario) == ({"base": {}}, [])
@@ -135,6 +164,7 @@ def test_without_variants_there_is_the_base(scenario: Any) -> None:
         ({"hb": [1]}, "variants.hb", "got a list"),
         ({"hb": {"variants": {}}}, "variants.hb.variants", "of the whole file"),
         ({"hb": {"seeds": 4}}, "variants.hb.seeds", "of the whole file"),
+        ({"hb": {"variants.gd.seed": 4}}, "variants.hb.variants.gd.seed", "of the whole file"),
         (["hb"], "variants", "got a list"),
         ("hb", "variants", 'got "hb"'),
     ],

@@ -5,8 +5,9 @@ Three rules apply, in this order.
 1. Overrides apply to the file as written. So `variants.gd.algorithm.step_size=0.1` changes one
    variant, and an override of the base changes all of them.
 2. Each variant is merged over the base, key by key. Then its key paths, such as
-   `fleet.0.availability`, set single values, as overrides do. A block whose `kind` changes is replaced as a
-   whole, since keys of the old kind mean something else, or nothing, under the new one.
+   `fleet.0.availability`, set single values, as overrides do. A block whose `kind` changes is
+   replaced as a whole, since keys of the old kind mean something else, or nothing, under the new
+   one.
 3. Methods are an exception to rule 2. If a variant replaces a method by another one of its family,
    such as `gd`, `hb` and `chb`, the common keys stay. Otherwise every variant would have to repeat
    the step size.

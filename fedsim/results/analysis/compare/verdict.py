@@ -164,7 +164,8 @@ class Verdict:
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
             INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
-            TOO_FEW: f"{self.reason} whether {one} or {other} takes {less}{to} ({known})",
+            TOO_FEW: f"{self.pair.seeds} seeds are too few to tell whether {one} or {other} takes"
+            f" {less}{to}: {'; '.join(self._in_few_seeds(_bare(one), _bare(other)))}",
             UNCERTAIN: f"whether {one} or {other} takes {less}{to} {self.reason} ({known})",
         }
         return said[self.reason]
@@ -198,7 +199,7 @@ class Verdict:
             return "one seed"
         if pair.alike:
             return f"the same in all {pair.seeds} seeds"
-        if pair.exact or self.reason == TOO_FEW:
+        if pair.exact:
             return "; ".join(self._in_signs(name, other))
         level = f"{100 * pair.confidence:g} % interval"
         if self.state is State.CHEAPER:  # of the saving, as the sentence has it
@@ -218,8 +219,16 @@ class Verdict:
             yield from self._where_both_reached(name, other)
             count += " if a miss counts as more"
         yield count
-        if self.reason != TOO_FEW:
-            yield f"sign test p{_equals(pair.p_value)}"
+        yield f"sign test p{_equals(pair.p_value)}"
+
+    def _in_few_seeds(self, name: str, other: str) -> Iterator[str]:
+        """Yield in how many seeds the first takes less, and what the misses are."""
+        pair = self.pair
+        share = "all" if pair.cheaper == pair.seeds else pair.cheaper or "none"
+        counted = " if a miss counts as more" if pair.missed else ""
+        yield f"{name} does in {share} of them{counted}"
+        if pair.missed:
+            yield from self._where_both_reached(name, other)
 
     def _in_worlds(self, name: str) -> str:
         """Return in how many worlds a variant is cheaper; empty if none were sampled."""

@@ -292,7 +292,10 @@ def likewise(more: int) -> str:
 
 
 def once(notes: Sequence[Note], *, needed: bool = False) -> list[Note]:
-    """Return the notes of runs, short: one per variant and finding, that of the first seed.
+    """Return the notes of runs, short: one per variant and finding.
+
+    Of notes that differ in counts alone, it has the smallest and the largest count of all seeds;
+    of others it is that of the first seed.
 
     Args:
         notes: of all runs; `Result.notes` and summary.json have them in full.
@@ -306,10 +309,41 @@ def once(notes: Sequence[Note], *, needed: bool = False) -> list[Note]:
         number = counts[note.about, note.key]
         counts[note.about, note.key] += 1
         alike.setdefault((note.about.split(", seed")[0], note.key, number), []).append(note)
-    return [
-        first._replace(text=f"{shorten(first.text)}{likewise(len(more))}")
-        for first, *more in alike.values()
-    ]
+    return [_joined(each) for each in alike.values()]
+
+
+def _joined(notes: Sequence[Note]) -> Note:
+    """Return one note for those of several seeds."""
+    first, texts = notes[0], [shorten(note.text) for note in notes]
+    ranges = _with_ranges(texts)
+    if len(set(texts)) == 1 or not ranges:
+        return first._replace(text=f"{texts[0]}{likewise(len(texts) - 1)}")
+    variant = first.about.split(", seed")[0]
+    return first._replace(about=variant, text=f"{ranges} (over {len(texts)} seeds)")
+
+
+_NUMBER = r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-])"  # no part of a name such as client-6
+_COUNT = re.compile(rf"({_NUMBER})(?: to ({_NUMBER}))?")
+
+
+def _with_ranges(texts: Sequence[str]) -> str:
+    """Return a text with the range of each count; empty if not only counts differ.
+
+    >>> _with_ranges(["3 of 20 were late (1 to 9)", "5 of 20 were late (2 to 12)"])
+    '3 to 5 of 20 were late (1 to 12)'
+    """
+    if len({_COUNT.sub("#", text) for text in texts}) > 1:
+        return ""
+    ranges = []
+    for counts in zip(*(_COUNT.findall(text) for text in texts), strict=True):
+        numbers = sorted((end for pair in counts for end in pair if end), key=_value)
+        ends = dict.fromkeys((numbers[0], numbers[-1]))
+        ranges.append(" to ".join(ends))
+    return _COUNT.sub(lambda _count: ranges.pop(0), texts[0])
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
 
 
 def shorten(text: str) -> str:

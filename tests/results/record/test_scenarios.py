@@ -73,10 +73,21 @@ def test_a_finding_of_many_seeds_is_one_note_per_variant() -> None:
         for seed, text in enumerate(texts, 1)
     ]
     assert once([*notes, Note("gd, seed 1", "seeds", "alike")]) == [
-        Note("base, seed 1", "fleet", "3 were late (likewise in 2 more seeds)"),
-        Note("gd, seed 1", "fleet", "3 were late (likewise in 2 more seeds)"),
+        Note("base", "fleet", "3 to 4 were late (over 3 seeds)"),
+        Note("gd", "fleet", "3 to 4 were late (over 3 seeds)"),
         Note("gd, seed 1", "seeds", "alike"),
     ]
+
+
+def test_notes_that_differ_in_more_than_counts_are_that_of_the_first_seed() -> None:
+    texts = ["client-1 left after 1,200 rounds", "client-2 left after 900 rounds"]
+    notes = [Note(f"base, seed {seed}", "fleet", text) for seed, text in enumerate(texts, 1)]
+    (note,) = once(notes)
+    assert note == Note("base, seed 1", "fleet", f"{texts[0]} (likewise in 1 more seed)")
+    (same,) = once(
+        [note._replace(text=note.text.replace("client-2", "client-1")) for note in notes]
+    )
+    assert same.text == "client-1 left after 900 to 1,200 rounds (over 2 seeds)"
 
 
 def test_two_findings_of_one_run_with_one_key_stay_two() -> None:

@@ -162,6 +162,10 @@ def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:
         tables = {
             name: json.loads(frame.to_json(orient="records")) for name, frame in frames.items()
         }
-        texts: dict[str, Sequence[str]] = {"answers": comparison.answers, "notes": comparison.notes}
+        texts: dict[str, Sequence[str]] = {
+            "answers": comparison.answers,
+            "references": [comparison.reference(case) for case in comparison.cases],
+            "notes": comparison.notes,
+        }
         return json.dumps({**texts, **tables}, indent=2) + "\n"
     return "\n".join(latex_tables(comparison, columns))

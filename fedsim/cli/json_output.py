@@ -85,6 +85,7 @@ def of_run(
         "figure": figure,
         "answer": result.shown.answer() if figure is not None else None,
         "cause": result.shown.cause() if figure is not None else None,
+        "reference": result.shown.reference() if figure is not None else None,
         "runs": rows_of(result.summary),
         "folders": list(result.runs),
         "kept": kept,

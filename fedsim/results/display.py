@@ -142,6 +142,13 @@ class Shown:
         causes = analysis.explain(self.runs, self.rounds, costs, pair)
         return "" if causes is None else causes.sentence()
 
+    def reference(self) -> str:
+        """Return the verdict on the cheapest and the first variant; see `reference_answer`."""
+        if self._mixed or self.summary.empty:
+            return ""
+        target, (costs, worlds) = self._question
+        return reference_answer(costs, target, self.labels, worlds=worlds)
+
     @cached_property
     def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
         """The target of `answer`, the costs to it, and verdicts in sampled worlds."""
@@ -156,12 +163,7 @@ class Shown:
 
         Empty if there is no answer.
         """
-        answer = self.answer()
-        if not answer or self._mixed:
-            return answer
-        target, (costs, worlds) = self._question
-        beside = reference_answer(costs, target, self.labels, worlds=worlds)
-        return "\n".join(filter(None, (answer, self.cause(), beside)))
+        return "\n".join(filter(None, (self.answer(), self.cause(), self.reference())))
 
     def costs(self, most: int | None = None) -> Table:
         """Return the table of each variant's cost to its target, or in total if it has no target.

@@ -31,6 +31,7 @@ _NAMED = 3  # variants in a list; of more there is the first
 def answers(study: ReportedStudy) -> Iterator[str]:
     """Yield for each target the verdict in each cost, in the words of `compare`, and the causes.
 
+    After an open verdict: the one on the first variant, as `compare` prints it.
     Before that: how many clients left for good, since all that follows is without them.
     """
     yield from _departures(study)
@@ -49,6 +50,8 @@ def answers(study: ReportedStudy) -> Iterator[str]:
         first, *others = study.comparison.verdicts(case)
         because = f", {causes.sentence()}" if causes else ""
         yield f"{_begin(study, first)}{because}."
+        if reference := study.comparison.reference(case):
+            yield f"{_begin(study, reference)}."
         yield from (f"{_begin(study, said)}." for said in others)
 
 

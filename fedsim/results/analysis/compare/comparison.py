@@ -317,14 +317,18 @@ class Comparison:
             "\n".join(
                 filter(
                     None,
-                    (text, found.sentence() if found else "", self._beside_reference(case)),
+                    (text, found.sentence() if found else "", self.reference(case)),
                 )
             )
             for case, found in said
             for text in self.verdicts(case)[:1]
         ]
 
-    def _beside_reference(self, case: Case) -> str:
+    def reference(self, case: Case) -> str:
+        """Return the verdict on the cheapest and the first variant; see `reference_answer`.
+
+        Empty if the caller chose the variant that the answers compare with.
+        """
         if self.chosen:
             return ""
         known = case.decisions, case.worlds

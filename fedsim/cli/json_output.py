@@ -96,9 +96,11 @@ def of_run(
 
 
 def _batteries(result: "Result") -> dict[str, object]:
-    """Return the figures of batteries; nothing if no client has one."""
+    """Return the figures of batteries and a sentence on them; nothing if no client has one."""
     known = result.shown.batteries
-    return {"batteries": rows_of(known.figures)} if known else {}
+    if not known:
+        return {}
+    return {"batteries": rows_of(known.figures), "batteries_last": known.answer()}
 
 
 def of_error(error: BaseException) -> dict[str, object]:

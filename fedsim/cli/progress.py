@@ -65,6 +65,8 @@ def report_part(result: Result, count: int) -> None:
 def _print_tables(shown: Shown) -> None:
     if answer := shown.explained_answer():
         _out.print(f"{escape(answer)}\n")
+    if shown.batteries and (longest := shown.batteries.answer()):
+        _out.print(f"{escape(longest)}\n")
     _out.print(shown.costs())
     _out.print(shown.outcome())
     for table in shown.batteries.tables() if shown.batteries else ():

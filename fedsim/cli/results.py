@@ -125,6 +125,8 @@ def _print_comparison(comparison: "Comparison") -> None:
         _warn(text)
     for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
+    if comparison.batteries and (longest := comparison.batteries.answer()):
+        _out.print(f"{escape(longest)}\n")
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:

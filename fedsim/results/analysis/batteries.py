@@ -310,6 +310,9 @@ NOT_WITHIN = "not within the run"
 _LONGER = 1.001
 """Batteries last beyond the end of a run if their time is longer than the run by this factor."""
 
+_NEAR = 1.01
+"""Batteries last equally long if their times are within this factor."""
+
 _SMALL = 1e-3
 """Parts below this share of the charge that was taken are shown as 0."""
 
@@ -340,6 +343,32 @@ class BatterySummary:
         Above `MOST_ROWS` rows, there are none by group of clients.
         """
         return [table.drawn() for table in (self.lasting(MOST_ROWS), self.taken(MOST_ROWS))]
+
+    def answer(self) -> str:
+        """Return with which variants half of the batteries last longest; empty with one variant.
+
+        Times are medians over the seeds that all variants have.
+        """
+        figures = self._common
+        own = figures[(figures["kind"] == ALL) & figures["variant"].isin(list(self.labels))]
+        times = own.pivot_table("lasts_half_s", "seed", "variant", "median", observed=True)
+        if times.shape[1] < 2:
+            return ""
+        middle = times.median().sort_values(ascending=False, kind="stable")
+        longest = middle.iloc[0]
+        first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
+        count = len(times)
+        if len(first) == len(middle):
+            seeds = "one seed" if count == 1 else f"median over {count} seeds"
+            return f"half of the batteries last {_life(longest)} with every variant ({seeds})"
+        rest = middle.drop(first)
+        names = " and ".join(self.labels[str(name)] for name in first)
+        won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
+        seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
+        return (
+            f"batteries last longest with {names}: half of them last {_life(longest)}, and"
+            f" {_life(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next ({seeds})"
+        )
 
     def lasting(self, most: int | None = None) -> BatteryTable:
         """Return how many batteries were empty, when, what is left, and how long they last."""

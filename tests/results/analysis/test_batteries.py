@@ -55,6 +55,81 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Result:
     )
 
 
+def lasting(**hours: list[float]) -> BatterySummary:
+    """Return figures in which half of each variant's batteries last this long, by seed."""
+    rows = [
+        {"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time}
+        for name, times in hours.items()
+        for seed, time in enumerate(times, 1)
+    ]
+    return BatterySummary(pd.DataFrame(rows), {name: f"{name} (gd)" for name in hours})
+
+
+LONGEST = "batteries last longest with"
+
+
+@pytest.mark.parametrize(
+    ("hours", "answer"),
+    [
+        (
+            {"a": [4.0], "b": [6.0], "c": [5.0]},
+            f"{LONGEST} b (gd): half of them last 6 h, and 5 h with c (gd), the next (one seed)",
+        ),
+        (
+            # Of three seeds, a has the longest time in one, and the lower median.
+            {"a": [9.0, 4.0, 4.0], "b": [5.0, 6.0, 7.0]},
+            (
+                f"{LONGEST} b (gd): half of them last 6 h, and 4 h with a (gd), the next (longest in 2"
+                " of 3 seeds)"
+            ),
+        ),
+        (
+            {"a": [5.0, 5.0], "b": [4.0, 4.0], "c": [5.01, 5.01]},
+            (
+                f"{LONGEST} c (gd) and a (gd): half of them last 5.01 h, and 4 h with b (gd), the next"
+                " (longest in 2 of 2 seeds)"
+            ),
+        ),
+        (
+            {"a": [np.inf], "b": [4.0]},
+            (
+                f"{LONGEST} a (gd): half of them last for ever, and 4 h with b (gd), the next (one"
+                " seed)"
+            ),
+        ),
+        (
+            {"a": [5.0, 3.0, 4.0], "b": [5.0, 3.0, 4.0]},
+            "half of the batteries last 4 h with every variant (median over 3 seeds)",
+        ),
+        (
+            # Only seed 1 is one of both.
+            {"a": [5.0], "b": [4.0, 9.0, 9.0]},
+            f"{LONGEST} a (gd): half of them last 5 h, and 4 h with b (gd), the next (one seed)",
+        ),
+        ({"a": [4.0, 5.0]}, ""),
+    ],
+)
+def test_one_sentence_names_the_variant_whose_batteries_last_longest(
+    hours: dict[str, list[float]], answer: str
+) -> None:
+    assert lasting(**hours).answer() == answer
+
+
+def test_run_and_compare_print_which_batteries_last_longest(tmp_path: Path) -> None:
+    fleet = [steady(2, "1 kJ", THRESHOLD)]
+    twice = {"fleet": [steady(2, "2 kJ", THRESHOLD)]}
+    stop = {"time": "1 s", "rounds": 10_000}
+    result = fedsim.run(
+        small(fleet=fleet, stop=stop, seeds=3, variants={"twice": twice}), out=tmp_path / "out"
+    )
+    lives = battery_lives(result).groupby(["seed", "variant"], observed=True)["lasts_s"].median()
+    assert all(lives[seed, "twice"] > lives[seed, "base"] for seed in (1, 2, 3))
+    printed = CliRunner().invoke(app, ["compare", str(tmp_path / "out")]).stdout
+    words = " ".join(printed.split())
+    assert "batteries last longest with twice" in words
+    assert "the next (longest in 3 of 3 seeds)" in words
+
+
 def test_a_battery_of_known_power_is_empty_when_its_energy_is_used(known: Result) -> None:
     lives = battery_lives(known)
     usable = EFFICIENCY * (1 - CUTOFF) / POWER

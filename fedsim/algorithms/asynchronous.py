@@ -154,7 +154,11 @@ class FedAsync(LocalUpdates):
 
 
 class FedBuff(LocalUpdates):
-    """FedBuff: the server takes a step for a buffer of updates, with stale ones scaled down."""
+    """FedBuff: the server takes a step for a buffer of updates, with stale ones scaled down.
+
+    The sizes of the buffer and of the clients at work at a time are keys of `participation`, such
+    as `participation: {kind: asynchronous, buffer: 10, concurrency: 50}`.
+    """
 
     kind: Literal["fedbuff"] = "fedbuff"
     combines: ClassVar[Combines] = "sum"

@@ -79,15 +79,15 @@ LONGEST = "batteries last longest with"
             # Of three seeds, a has the longest time in one, and the lower median.
             {"a": [9.0, 4.0, 4.0], "b": [5.0, 6.0, 7.0]},
             (
-                f"{LONGEST} b (gd): half of them last 6 h, and 4 h with a (gd), the next (longest in 2"
-                " of 3 seeds)"
+                f"{LONGEST} b (gd): half of them last 6 h, and 4 h with a (gd), the next"
+                " (longest in 2 of 3 seeds)"
             ),
         ),
         (
             {"a": [5.0, 5.0], "b": [4.0, 4.0], "c": [5.01, 5.01]},
             (
-                f"{LONGEST} c (gd) and a (gd): half of them last 5.01 h, and 4 h with b (gd), the next"
-                " (longest in 2 of 2 seeds)"
+                f"{LONGEST} c (gd) and a (gd): half of them last 5.01 h, and 4 h with b (gd), the"
+                " next (longest in 2 of 2 seeds)"
             ),
         ),
         (

@@ -74,7 +74,8 @@ def test_it_draws_what_it_is_asked_for(result: fedsim.Result) -> None:
     rounds = result.rounds[result.rounds["variant"] == "gd"]
     line = axis.get_lines()[1]
     assert line.get_label() == "gd"
-    assert line.get_xdata()[-1] == pytest.approx(rounds["joules"].sum())  # type: ignore[index]
+    until_asleep = rounds["joules"].sum() + rounds["joules_after"].iloc[-1]
+    assert line.get_xdata()[-1] == pytest.approx(until_asleep)  # type: ignore[index]
     assert np.array_equal(line.get_ydata(), rounds["nonzeros"])
     assert len(result.plot(x=("bits", "t", "joules")).axes) == 3
 

@@ -46,7 +46,7 @@ def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str
     >>> shown_costs(table, ["round", "t", "joules", "beacons"])
     ['round', 'joules']
     """
-    every = with_grams(columns, table)
+    every = [*dict.fromkeys(with_grams(columns, table))]
     known = table[every].dropna(how="all")  # a variant that did not reach the target has no costs
     if known.empty:
         return every
@@ -82,10 +82,22 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     totals, costs = rounds.copy(), with_grams(COSTS, rounds)
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
     totals[costs] = runs[costs].cumsum()
-    for cost, after in AFTER.items():
-        if after in rounds:
-            totals[cost] += rounds[after]
-    return totals
+    return with_tails(totals)
+
+
+def with_tails(totals: pd.DataFrame) -> pd.DataFrame:
+    """Return total costs with what radios take afterwards until they sleep.
+
+    Args:
+        totals: of runs up to some time, with the columns of what follows it, if that is known.
+
+    >>> ends = pd.DataFrame({"joules": [2.0, 3.0], "joules_after": [12.5, None]})
+    >>> with_tails(ends)["joules"].tolist()
+    [14.5, 3.0]
+    """
+    known = {cost: after for cost, after in AFTER.items() if after in totals}
+    sums = {cost: totals[cost] + totals[after].fillna(0.0) for cost, after in known.items()}
+    return totals.assign(**sums)
 
 
 def without_start(rounds: pd.DataFrame) -> pd.DataFrame:

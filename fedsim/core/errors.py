@@ -134,6 +134,17 @@ class VersionError(DataError):
         return type(self), (self.folder, self.seen, self.read, self.helps)
 
 
+class RoundTableError(VersionError):
+    """A run has another version of round tables than this fedsim reads."""
+
+    def describe_version(self) -> str:
+        """Return both versions, as a clause."""
+        return (
+            f"has a round table of version {self.seen}, and this fedsim reads version {self.read},"
+            " with the energy until radios sleep"
+        )
+
+
 class ParameterError(DataError):
     """A parameter of the algorithm is invalid for this problem.
 

@@ -20,7 +20,7 @@ from typing import Any
 from fedsim.core.errors import DataError, FedsimError
 from fedsim.core.extras import VERSION
 from fedsim.core.signals import defer_signals
-from fedsim.core.table_columns import higher_is_better
+from fedsim.core.table_columns import JOULES_AFTER, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.folder import HISTORY, SUMMARY
@@ -165,7 +165,7 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
         by_variant.setdefault(row["variant"], []).append(row)
     target = max(_number(row, "target") for row in rows)  # NaN if one has none
     reached = {
-        name: fmean(_number(row, "joules") for row in rows_of_variant)
+        name: fmean(_number(row, "joules") + _joules_after(row) for row in rows_of_variant)
         for name, rows_of_variant in by_variant.items()
         if all(_at_end(row, "gap") <= _number(row, "target") for row in rows_of_variant)
     }
@@ -183,6 +183,12 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
 def _number(row: Mapping[Hashable, Any], name: str) -> float:
     value = row.get(name)
     return nan if value is None else float(value)
+
+
+def _joules_after(row: Mapping[Hashable, Any]) -> float:
+    """Return what radios take after a run until they sleep, J; 0 if that is not known."""
+    joules = _number(row, JOULES_AFTER)
+    return 0.0 if isnan(joules) else joules
 
 
 def _at_end(row: Mapping[Hashable, Any], name: str) -> float:

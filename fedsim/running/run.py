@@ -166,6 +166,7 @@ class RunnableWorld(Protocol):
 
     status: str
     departures: Departures
+    costs_after: Mapping[str, float]
 
     @property
     def now(self) -> float:
@@ -530,4 +531,5 @@ def _summary(
         **({} if world.feasible is None else {"feasible": world.feasible}),
         "looks": world.looks,
         **world.traffic.as_dict(),
+        **world.costs_after,
     }

@@ -261,8 +261,9 @@ class World(ObservedRun):
 
     def close(self, reason: str) -> None:
         """Record what was in progress at the end, why the run ended, and what the meters show."""
-        # The network first: it charges messages in flight, and the meters below have to include
-        # that.
+        # Before the network is closed, which puts all radios to sleep.
+        self.costs_after = self._observer.costs_after(self.actors.unsettled().tails)
+        # The network before the meters, since it charges messages in flight.
         self.actors.network.close()
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
         meters = self.meters()

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsim.core.errors import DataError
+from fedsim.core.table_columns import GRAMS_AFTER, JOULES_AFTER
 from fedsim.core.text import format_number, quantity
 from fedsim.results.record.folder import MODELS, SUMMARY
 from fedsim.results.record.manifest import (
@@ -38,8 +39,8 @@ _FIGURES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "gap": (("gap",), ""),
     "bits": (("bits_up", "bits_down"), "bit"),
     "seconds": (("t",), "s"),
-    "joules": (("joules",), "J"),
-    "grams": (("grams",), "g"),
+    "joules": (("joules", JOULES_AFTER), "J"),
+    "grams": (("grams", GRAMS_AFTER), "g"),
 }
 """The results that are compared: the columns of a summary that are added up, and their unit.
 

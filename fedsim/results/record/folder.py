@@ -24,6 +24,7 @@ from fedsim.results.record.manifest import (
     MANIFEST,
     as_json,
     check_files,
+    check_round_version,
     damage_error,
     hash_of,
     read_manifest,
@@ -196,7 +197,8 @@ def check_run(folder: Path) -> dict[str, Any]:
     if not (folder / SUMMARY).exists():
         text = f"the run in {folder} has not ended: run its scenario again to finish it"
         raise DataError("run", text)
-    read_manifest(folder)  # first: files of another version may differ in anything
+    # First: files of another version may differ in anything.
+    check_round_version(folder, read_manifest(folder))
     summary = read_summary(folder / SUMMARY)
     _check_seed(folder, summary["seed"])
     counts = {name: _rows(folder, name, summary) for name in TABLES}

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.core.errors import DataError, VersionError
+from fedsim.core.errors import DataError, RoundTableError, VersionError
 from fedsim.core.extras import VERSION
 from fedsim.core.files import open_file, read_file
 from fedsim.results.record.schema import ROUNDS_VERSION, SCHEMA_VERSION
@@ -199,6 +199,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     _check_seal(path, written, content)
     check_kinds(Manifest, content, path)
     return content
+
+
+def check_round_version(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Validate that this fedsim reads the round table of a run.
+
+    Raises:
+        RoundTableError: it is of another version.
+    """
+    if (seen := manifest.get(ROUNDS, 1)) != ROUNDS_VERSION:
+        raise RoundTableError(folder, seen, ROUNDS_VERSION, AGAIN)
 
 
 def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> None:

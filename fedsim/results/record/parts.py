@@ -28,7 +28,12 @@ from fedsim.core import table_columns as columns
 from fedsim.core.atomic import Draft, check_links, link_error, unwritable, write_whole
 from fedsim.core.errors import OutputError
 from fedsim.core.files import open_file, read_file
-from fedsim.results.record.manifest import MANIFEST, check_files, damage_error
+from fedsim.results.record.manifest import (
+    MANIFEST,
+    check_files,
+    check_round_version,
+    damage_error,
+)
 from fedsim.results.record.schema import ARROW_SCHEMA
 
 if TYPE_CHECKING:
@@ -233,11 +238,14 @@ def read_table(
 
     Raises:
         FileNotFoundError: the folder holds neither the table nor any part of it.
-        DataError: a file is damaged, or does not have the manifest's hash.
+        DataError: a file is damaged, or does not have the manifest's hash; or the round table is of
+            another version.
     """
     whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
     if (folder / MANIFEST).exists():  # the run has ended
-        check_files(folder, [whole.name])
+        manifest = check_files(folder, [whole.name])
+        if name == "rounds":
+            check_round_version(folder, manifest)
     if whole.exists():
         return _check_filled(_read(whole, columns, filters, whole), whole)
     pieces = list(_parts(parts, columns, filters))

@@ -48,9 +48,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 SCHEMA_VERSION = 6
-ROUNDS_VERSION = 2
+ROUNDS_VERSION = 3
 """The version of round tables. In the first one, which manifests do not name, each tail or message
-counted in the round in which it ended; now a round has the energy that was spent in it.
+counted in the round in which it ended; in the second one, a round had the energy that was spent in
+it. The third one also has what radios take after a round until they sleep.
 """
 
 

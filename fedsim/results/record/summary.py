@@ -211,6 +211,8 @@ class Summary(BaseModel):
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run; the last is
             None in a live run without meters.
         grams: the same, of CO2; None if not tracked.
+        joules_after, grams_after: what radios take after the end until they sleep, beyond these
+            totals; 0 in a live run, in which it is not known.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -247,6 +249,8 @@ class Summary(BaseModel):
     bits_down: Count
     joules: float | None
     grams: float | None = None
+    joules_after: float | None = None
+    grams_after: float | None = None
 
 
 def read_summary(path: Path) -> dict[str, Any]:

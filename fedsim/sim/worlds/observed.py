@@ -1,11 +1,12 @@
 """The results of a run that its observer provides, in simulated and in real time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 
 from fedsim.core.blocks.wording import put_line_first
 from fedsim.core.errors import Diverged, FedsimError, RunError
+from fedsim.core.table_columns import JOULES_AFTER
 from fedsim.results.record.summary import DONE, Departures, Ending
 from fedsim.sim.worlds.observer import Observer
 
@@ -16,6 +17,8 @@ class ObservedRun:
     Attributes:
         status: the status of a run without an error; one of `fedsim.results.record.summary`.
         departures: the clients that left for good, once the run is closed.
+        costs_after: what radios take after the end until they sleep, by column, once the run is
+            closed; none in a live run, in which it is not known.
     """
 
     _observer: Observer
@@ -23,6 +26,7 @@ class ObservedRun:
     def __init__(self) -> None:
         self.status = DONE
         self.departures = Departures()
+        self.costs_after: Mapping[str, float] = {JOULES_AFTER: 0.0}
         self._looks: set[str] = set()
 
     @property

@@ -16,7 +16,7 @@ from fedsim.results.record.recorder import RunRecorder
 from fedsim.results.record.rounds import OWN, Traffic
 from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.worlds.clock import Clock
-from fedsim.sim.worlds.open_spans import SETTLED, Unsettled
+from fedsim.sim.worlds.open_spans import SETTLED, Spans, Unsettled
 from fedsim.sim.worlds.server import RowLog
 
 OnRound = Callable[[RoundEnd], None]
@@ -238,7 +238,7 @@ class Observer:
             number,
             now,
             traffic,
-            self._costs_after(),
+            self.costs_after(self.unsettled.tails),
             objective=objective,
             gap=gap,
             measures=figures,
@@ -280,11 +280,11 @@ class Observer:
             grams += self._emissions.of_spans(*self.unsettled.spent)
         return replace(self._traffic, joules=self._spent, grams=grams)
 
-    def _costs_after(self) -> Mapping[str, float]:
-        """Return what radios would take from now on until they sleep, by column."""
-        after = {JOULES_AFTER: fsum(self.unsettled.tails.joules.tolist())}
+    def costs_after(self, tails: Spans) -> Mapping[str, float]:
+        """Return what radios take from now on until they sleep, by column."""
+        after = {JOULES_AFTER: fsum(tails.joules.tolist())}
         if self._emissions is not None:
-            after[GRAMS_AFTER] = self._emissions.of_spans(*self.unsettled.tails)
+            after[GRAMS_AFTER] = self._emissions.of_spans(*tails)
         return after
 
     def end(self) -> None:

@@ -207,3 +207,32 @@ def test_costs_to_a_target_are_until_radios_sleep() -> None:
         upto = run.rounds.iloc[: int(cost["round"]) + 1]
         assert cost["joules_after"] == upto["joules_after"].iloc[-1] > 0.0
         assert cost["joules"] == pytest.approx(upto["joules"].sum() + cost["joules_after"])
+
+
+# Ends within a round.
+
+
+@pytest.mark.parametrize("name", some([*ALL], "sampled", "batteries", "peers", "tiers"))
+def test_a_run_that_ends_with_a_round_has_its_tails(name: str) -> None:
+    run = fedsim.run(world(**{**ALL[name], "stop": {"rounds": 4}}))
+    after = run.rounds["joules_after"].iloc[-1]
+    assert run.summary["joules_after"].item() == pytest.approx(after, rel=1e-9, abs=1e-12)
+
+
+@every("radio, stages", [("lte", ((1.06, 11.6),)), ("lte-drx", DRX)])
+def test_a_run_that_is_cut_within_a_round_has_tails(
+    radio: str, stages: tuple[tuple[float, float], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phones that have replied wait for a slow one, on Ethernet, until time is up."""
+    slow = {"count": 1, "device": FLASH | {"speed": "1 flop/s"}, "radio": "ethernet"}
+    fleet = [{"count": 3, "device": FLASH, "radio": radio}, slow]
+    block = world(fleet=fleet, stop={"rounds": 9, "time": "3 s"})
+    run = fedsim.run(block)
+    assert run.summary["rounds"].item() == 0
+    replies = run.events[(run.events["event"] == "send") & (run.events["node"] != "server")]
+    assert len(replies) == 3
+    expected = sum(left(stages, 3.0 - t) for t in replies["t"])
+    assert run.summary["joules_after"].item() == pytest.approx(expected, rel=1e-9)
+    monkeypatch.setenv(VARIABLE, "events")
+    again = fedsim.run(block).summary["joules_after"].item()
+    assert again == pytest.approx(expected, rel=1e-9)

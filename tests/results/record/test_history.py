@@ -186,6 +186,8 @@ def test_the_best_variant_is_cheapest_to_the_target_or_else_the_nearest() -> Non
     assert best_variant([near, far]) == "a: gap 0.5"
     assert best_variant([near, {**far, "gap": 0.05}]) == "b: 1 J to gap=0.1"
     assert best_variant([{**near, "gap": 0.1}, {**far, "gap": 0.05}]) == "b: 1 J to gap=0.1"
+    slept = [{**near, "gap": 0.1, "joules_after": 1.0}, {**far, "gap": 0.05, "joules_after": 12.3}]
+    assert best_variant(slept) == "a: 10 J to gap=0.1"
     unknown = [{**each, "gap": None, "target": None} for each in (near, far)]
     assert best_variant(unknown) == "a: objective 1.5"
     assert best_variant([{**near, "gap": nan, "objective": nan}]) == ""

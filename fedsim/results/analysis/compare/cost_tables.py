@@ -17,7 +17,13 @@ from fedsim.core.table_columns import AFTER, COSTS, HIGHER_IS_BETTER, SPENT, UNI
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
-from fedsim.results.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
+from fedsim.results.analysis.costs import (
+    cost_to_target,
+    final_cost,
+    with_bits,
+    with_grams,
+    with_tails,
+)
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.record.summary import end_of, is_empty
@@ -399,10 +405,10 @@ def whole_costs(runs: Tables) -> pd.DataFrame:
     """Return what each run has spent in all, whatever it has reached, and however it has ended.
 
     It is counted up to the last round, as `final_cost` does; of a run that no stop rule has ended,
-    up to its end, which was within a round.
+    up to its end, which was within a round. Both have the energy until radios sleep.
     """
     summary = runs.summary
-    totals = with_bits(summary.rename(columns=_TOTALS)).astype({"variant": object})
+    totals = with_tails(with_bits(summary.rename(columns=_TOTALS)).astype({"variant": object}))
     totals = totals[["variant", "seed", *with_grams(COMPARED, totals)]]
     ended = summary["status"].map(lambda status: end_of(status).complete)
     rounds = with_bits(final_cost(runs.rounds, runs=summary)).astype({"variant": object})

@@ -25,7 +25,7 @@ from fedsim.results.analysis.costs import (
     with_grams,
 )
 from fedsim.results.record.folder import SCENARIO, SMALL, SUMMARY, RunFolder, check_run
-from fedsim.results.record.manifest import MADE_FROM, ROUNDS, check_files, read_manifest
+from fedsim.results.record.manifest import MADE_FROM, check_files, read_manifest
 from fedsim.results.record.parts import read_table
 from fedsim.results.record.read import hold_no_runs, join_tables, missing, run_folders
 from fedsim.results.record.scenarios import (
@@ -35,8 +35,7 @@ from fedsim.results.record.scenarios import (
     read_text,
     setting_of,
 )
-from fedsim.results.record.schema import ROUNDS_VERSION
-from fedsim.results.record.studies import Study, read_study, resuming_command
+from fedsim.results.record.studies import Study, read_study, resuming_command, study_in
 from fedsim.results.record.summary import is_empty
 from fedsim.results.record.variants import labels
 
@@ -273,7 +272,6 @@ class _Run(NamedTuple):
     summary: dict[str, Any]
     rounds: pa.Table
     made: RunOrigin
-    rounds_version: object
 
     @property
     def empty(self) -> bool:
@@ -302,7 +300,7 @@ def gather(places: Sequence[Path]) -> EndedRuns:
     variants = _variants(folders)
     summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
     names = labels_of(summary)
-    if mixed := mixed_counting(summary, names) or _mixed_energy(runs):
+    if mixed := mixed_counting(summary, names):
         raise DataError("counting", mixed)
     rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
@@ -325,18 +323,6 @@ def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:
     ]
     return (
         f"rounds are counted differently ({'; '.join(ways)}): compare runs with the same counting"
-    )
-
-
-def _mixed_energy(runs: Sequence[_Run]) -> str:
-    """Describe runs whose round tables count energy in different ways; empty if all count alike."""
-    old = [run.path for run in runs if run.rounds_version != ROUNDS_VERSION]
-    if not old or len(old) == len(runs):
-        return ""
-    return (
-        f"rounds of {old[0]} ({len(old)} of {len(runs)} runs) were written by another version of"
-        " fedsim, which counted the energy of tails in other rounds, so their joules cannot be"
-        " compared; run their scenario again"
     )
 
 
@@ -381,8 +367,11 @@ def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
         else:
             yield str(error)
     for (place, said), (first, *more) in old.items():
-        count = f"the {1 + len(more)} logs in {place}"
-        yield f"{count} {said.replace('has', 'have', 1)}; {first.helps}" if more else str(first)
+        study = study_in(place)
+        command = resuming_command(place, study) if study else ""
+        helps = f"make the runs again: {command}" if command else first.helps
+        count = f"the {1 + len(more)} logs in {place}" if more else f"the log in {first.folder}"
+        yield f"{count} {said.replace('has', 'have', 1) if more else said}; {helps}"
 
 
 def _nothing(run: _Run) -> str:
@@ -408,7 +397,7 @@ def _read(path: Path, study: Study | None) -> _Run:
     summary, whole = check_run(path), path.resolve()
     manifest = read_manifest(path)
     made = RunOrigin(whole, manifest.get(MADE_FROM), study)
-    return _Run(path, summary, read_table(path, "rounds"), made, manifest.get(ROUNDS))
+    return _Run(path, summary, read_table(path, "rounds"), made)
 
 
 def labels_of(summary: pd.DataFrame) -> dict[str, str]:

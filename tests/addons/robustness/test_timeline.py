@@ -110,7 +110,7 @@ def test_every_round_is_that_of_the_log_played_again(
         overrides = [f"{key}={values[world]} {unit}" for key, unit, values in WORLD.values()]
         rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
         np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
-        joules = rounds["joules"].cumsum()
+        joules = rounds["joules"].cumsum() + rounds["joules_after"]
         np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
 
 
@@ -127,7 +127,9 @@ def test_on_air_connected_and_listening_are_the_simulators(network: str, tmp_pat
         ]
         rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
         np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
-        np.testing.assert_allclose(known.joules[:, world], rounds["joules"].cumsum(), rtol=LEAST)
+        np.testing.assert_allclose(
+            known.joules[:, world], rounds["joules"].cumsum() + rounds["joules_after"], rtol=LEAST
+        )
 
 
 class Stepped(Draw, PacketRadio):
@@ -194,7 +196,7 @@ def test_radios_that_pass_stages_and_users_own_are_the_simulators(
         overrides = [f"{key}={values[world]} {unit}" for key, unit, values in STAGED.values()]
         again = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}", blocks=[Stepped])
         np.testing.assert_allclose(known.seconds[:, world], again.rounds["t"], rtol=LEAST)
-        joules = again.rounds["joules"].cumsum()
+        joules = again.rounds["joules"].cumsum() + again.rounds["joules_after"]
         np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
 
 
@@ -206,7 +208,7 @@ def test_who_is_not_asked_keeps_a_tail_and_rests(tmp_path: Path) -> None:
         overrides = [f"{key}={values[world]} {unit}" for key, unit, values in WORLD.values()]
         rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
         np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
-        joules = rounds["joules"].cumsum()
+        joules = rounds["joules"].cumsum() + rounds["joules_after"]
         np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
 
 

@@ -150,7 +150,8 @@ def test_a_curve_is_the_mean_of_its_seeds_at_their_mean_cost(result: fedsim.Resu
     axis = plot_curves(result, "joules", "objective", ends="stop", band="none")
     own = result.rounds[result.rounds["variant"] == "gd"]
     wanted = own.groupby("round")["objective"].mean()
-    spent = own.assign(sum=own.groupby("seed")["joules"].cumsum()).groupby("round")["sum"].mean()
+    until_asleep = own.groupby("seed")["joules"].cumsum() + own["joules_after"]
+    spent = own.assign(sum=until_asleep).groupby("round")["sum"].mean()
     line = next(line for line in axis.get_lines() if line.get_label() == "gd")
     assert np.allclose(np.asarray(line.get_ydata(), float), wanted)
     assert np.allclose(np.asarray(line.get_xdata(), float), spent)

@@ -46,7 +46,7 @@ def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str
     >>> shown_costs(table, ["round", "t", "joules", "beacons"])
     ['round', 'joules']
     """
-    every = [*dict.fromkeys(with_grams(columns, table))]
+    every = with_grams(columns, table)
     known = table[every].dropna(how="all")  # a variant that did not reach the target has no costs
     if known.empty:
         return every

@@ -134,7 +134,8 @@ def summed(
 
     Returns:
         A row a run: radio, leaving, method, protocol, seed, reached, round, transmissions, beacons,
-        bits_up, bits_down, t (s), joules (until all radios sleep); and a row a pair of variants, radio and cost: see `conducting.chances`.
+        bits_up, bits_down, t (s), joules (until all radios sleep); and a row a pair of variants,
+        radio and cost: see `conducting.chances`.
     """
     every = [(case, radio) for case in cases() for radio in RADIOS]
     parts = [

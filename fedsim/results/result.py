@@ -269,7 +269,7 @@ class Result:
 
         Example:
             >>> list(result.compare("gap=1e5").frames())
-            ['runs', 'costs', 'pairs', 'causes']
+            ['runs', 'costs', 'pairs', 'causes', 'batteries']
         """
         from fedsim.results.analysis import Comparison
 

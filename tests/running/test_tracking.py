@@ -90,8 +90,10 @@ def test_a_tracker_gets_every_round_of_every_run(tmp_path: Path, jobs: int) -> N
     for run in Shelf.runs:
         table = result.rounds.query("variant == @run.variant and seed == @run.seed")
         assert list(run.rounds.index) == list(range(6))
-        for name in ("bits_up", "bits_down", "joules"):
+        for name in ("bits_up", "bits_down"):
             np.testing.assert_allclose(run.rounds[name], table[name].cumsum())
+        until_asleep = table["joules"].cumsum() + table["joules_after"]
+        np.testing.assert_allclose(run.rounds["joules"], until_asleep)
         np.testing.assert_array_equal(run.rounds["objective"], table["objective"])
         np.testing.assert_array_equal(run.rounds["seconds"], table["t"])
         row = result.summary.query("variant == @run.variant and seed == @run.seed").iloc[0]

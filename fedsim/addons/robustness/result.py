@@ -53,7 +53,7 @@ class Robustness:
     Example:
         >>> found = fedsim.robust(result.folder, target="gap=1e5", worlds=64)
         >>> found.answer().partition(" than")[0]
-        'gd reaches a gap below 100000 with 13 % less energy'
+        'gd reaches a gap below 100000 with 1.3 % less energy'
     """
 
     target: Target

@@ -265,7 +265,9 @@ def test_whatever_the_fleets(
 
 def test_seeds_are_summed_up_by_variant_or_listed(tmp_path: Path) -> None:
     """The median of the seeds and, below it, their range."""
-    made = fedsim.run(small("sgd", seeds=3), out=tmp_path / "made")
+    loss = {"kind": "independent", "rate": "20 %"}  # so that seeds differ
+    fleet = [{**group, "radio": {"kind": group["radio"], "loss": loss}} for group in FLEET]
+    made = fedsim.run(small("gd", seeds=3, fleet=fleet), out=tmp_path / "made")
     priced = fedsim.reprice(made.folder, ["fleet.0.radio=wifi"], tmp_path / "priced")
     table, listed = (price_table(made.folder, priced.runs, by_seed=each) for each in (False, True))
     cells, by_seed = (

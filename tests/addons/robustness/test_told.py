@@ -12,7 +12,7 @@ import pytest
 import fedsim
 from fedsim.results.analysis import Comparison
 from fedsim.results.analysis.compare.caveats import read_doubts, seal_tables
-from tests.addons.robustness.test_robust import study
+from tests.addons.robustness.test_robust import FLEET, study
 from tests.conftest import ROOT
 from tests.scripts import script
 
@@ -53,7 +53,8 @@ def test_compare_says_which_verdict_is_fragile(folder: Path) -> None:
 
 
 def test_compare_says_what_is_close_where_nobody_has_looked(tmp_path: Path) -> None:
-    near = {"longer": {"stop": {"rounds": 20}}}
+    louder = [{**FLEET[0], "radio": {"kind": "lte", "tail_power": "1.1 W"}}, FLEET[1]]
+    near = {"louder": {"fleet": louder}}
     fedsim.run(study(seeds=1, stop={"rounds": 19}, variants=near), out=tmp_path)
     costs = Comparison.of([tmp_path]).cases[0].costs
     ratio = costs["joules"].max() / costs["joules"].min()

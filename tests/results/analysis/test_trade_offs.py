@@ -177,7 +177,7 @@ def test_the_terminal_s_table_says_how_many_got_there_and_how_sure_it_is() -> No
 def test_the_terminal_s_pairs_have_ratios_and_verdicts() -> None:
     drawn = text(paired_table(pair(more(costs()), "gd"), LABELS, "title"))
     (line,) = (line for line in drawn.splitlines() if line.startswith(" censored"))
-    assert line.split()[:4] == ["censored", "6", "rounds", "\N{MINUS SIGN}8"]
+    assert line.split()[:6] == ["censored", "6", "of", "6", "rounds", "\N{MINUS SIGN}8"]
     assert f"{np.sqrt(10 * 12 / (20 * 18)):.3g}" in line  # the geometric mean
     assert line.split()[-1] == "cheaper"
     assert "plain" not in drawn

@@ -333,7 +333,7 @@ def test_timelines_of_many_runs_draw_fewer_clients_each(runs: int) -> None:
     nothing = pd.DataFrame({"node": [], "t": [], "event": []})
     lanes, nobody = Lanes(doings, nothing), pd.DataFrame({"client": names})
     figure = timeline.figure("one", lanes, Window(1, 0.0, 1.0), nobody, each)
-    assert f"the {each // 2} that were done last" in figure.note
+    assert f"the {each // 2} that finished last" in figure.note
     assert figure.table is not None
     assert len(figure.table.rows) == each
     assert figure.table.rows[-1][0].text == "client-99"

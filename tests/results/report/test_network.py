@@ -159,7 +159,7 @@ def test_peers_links_are_drawn_by_bits_and_by_what_these_cost_both_ends(tmp_path
     )
     drawn = drawings(study, run, "one")
     assert list(drawn) == ["bits", "joules"]
-    assert "cost at its ends" in drawn["joules"].note
+    assert "joules of messages at both ends" in drawn["joules"].note
     rows = run.events(["event", "node", "peer", "joules"])
     rows = rows[rows["event"].isin(["send", "receive"])]
     by_link = carried(study, run, "joules")
@@ -182,7 +182,7 @@ def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
     )
     models = fedsim.open(run.path.parents[1]).node_models(seed=run.seed)
     figure = shown(study, run, "disagreement")
-    assert "the models of its ends are apart" in figure.note
+    assert "the distance between the models of its ends" in figure.note
     rows = table_of(figure).rows
     assert len(rows) == 5
     for one, other, far in rows:

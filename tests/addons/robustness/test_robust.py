@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 from typer.testing import CliRunner
@@ -27,6 +28,12 @@ FLEET = [
     {"count": 3, "device": "phone-mid", "radio": "lte"},
     {"count": 2, "device": "pi-4", "radio": "wifi"},
 ]
+
+
+def until_asleep(runs: Any, cost: str = "joules") -> "pd.Series[float]":
+    """Return a cost of each group of rounds, and what radios take after the last round."""
+    total: pd.Series[float] = runs[cost].sum() + runs[f"{cost}_after"].last()
+    return total
 
 
 def study(**changes: Any) -> dict[str, Any]:
@@ -78,7 +85,7 @@ def test_every_constant_in_doubt_of_the_fleet_is_drawn_and_no_other(known: Robus
 @pytest.mark.slow
 def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Path) -> None:
     result = fedsim.open(folder)
-    costs = result.rounds.groupby(["variant", "seed"], observed=True)["joules"].sum()
+    costs = until_asleep(result.rounds.groupby(["variant", "seed"], observed=True))
     for number, variant in enumerate(known.table.variants):
         for column, seed in enumerate(known.table.seeds):
             written = known.table.costs["joules"][number, column, known.design.drawn]
@@ -126,7 +133,8 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     }
     fresh = fedsim.run(study(network={"server": server}, fleet=fleet))
     rounds = fresh.rounds.groupby(["variant", "seed"], observed=True)
-    ends = {name: rounds[name].sum() for name in ("joules", "grams")} | {"t": rounds["t"].max()}
+    ends: dict[str, Any] = {name: until_asleep(rounds, name) for name in ("joules", "grams")}
+    ends["t"] = rounds["t"].max()
     assert set(known.table.costs) == set(ends)
     for cost, costs in ends.items():
         for place, variant in enumerate(known.table.variants):
@@ -373,7 +381,7 @@ def test_constants_of_gateways_are_in_doubt_as_those_of_clients(tmp_path: Path) 
     for group in groups:
         put({name: float(few.worlds.iloc[1][name]) for name in units}, units, group)
     fresh = fedsim.run(block)
-    joules = fresh.rounds.groupby("variant", sort=False, observed=True)["joules"].sum()
+    joules = until_asleep(fresh.rounds.groupby("variant", sort=False, observed=True))
     drawn = few.table.costs["joules"][:, 0, 1]
     assert drawn == pytest.approx(joules[list(few.table.variants)].to_numpy(), rel=1e-10)
 
@@ -408,7 +416,8 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     assert any("made again" in note or "replayed" in note for note in few.notes)
     assert set(few.verdicts["worlds"]) == {2}
     written = few.table.costs["grams"][:, 0, few.design.drawn]
-    grams = fedsim.open(late).rounds.groupby("variant", sort=False, observed=True)["grams"].sum()
+    rounds = fedsim.open(late).rounds.groupby("variant", sort=False, observed=True)
+    grams = until_asleep(rounds, "grams")
     assert written == pytest.approx(grams[list(few.table.variants)].to_numpy(), rel=1e-9)
 
 
@@ -455,7 +464,8 @@ def test_worlds_of_windows_are_runs_made_afresh_in_them(tmp_path: Path) -> None:
         put({name: float(few.worlds.iloc[number][name]) for name in units}, units, group)
     fresh = fedsim.run(study(network=network, fleet=fleet, seeds=1))
     rounds = fresh.rounds.groupby("variant", sort=False, observed=True)
-    ends = {name: rounds[name].sum() for name in ("joules", "grams")} | {"t": rounds["t"].max()}
+    ends: dict[str, Any] = {name: until_asleep(rounds, name) for name in ("joules", "grams")}
+    ends["t"] = rounds["t"].max()
     assert set(few.table.costs) == set(ends)
     for cost, costs in ends.items():
         drawn = few.table.costs[cost][:, 0, number]

@@ -30,10 +30,12 @@ def no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def so_far(result: Result, variant: str) -> pd.DataFrame:
-    """Return the rounds of a run with running totals, as a tracker has to have them."""
+    """Return the rounds of a run with running totals, of energy until radios sleep."""
     rounds = result.rounds.query("variant == @variant and seed == 1").set_index("round")
     costs = ["bits_up", "bits_down", "joules"]
-    return rounds[["objective"]].join(rounds[costs].cumsum())
+    totals = rounds[costs].cumsum()
+    totals["joules"] += rounds["joules_after"]
+    return rounds[["objective"]].join(totals)
 
 
 @pytest.mark.slow

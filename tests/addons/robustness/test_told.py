@@ -110,7 +110,7 @@ def test_tables_of_runs_that_were_made_again_are_not_taken_for_an_answer(folder:
 @pytest.mark.slow
 def test_the_report_has_a_section(folder: Path) -> None:
     page = fedsim.open(folder).report().read_text(encoding="utf-8")
-    assert "worlds of the constants&#39; doubt" in page
+    assert "worlds (sets of uncertain constants)" in page
     assert "63\N{NO-BREAK SPACE}%" in page
 
 

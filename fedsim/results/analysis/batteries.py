@@ -224,6 +224,12 @@ def battery_figures(lives: pd.DataFrame) -> pd.DataFrame:
         (at the end), watts (median of the power that left a battery), lasts_first_s and
         lasts_half_s (how long the first of them lasts, and half of them), joules (mean energy that
         left a battery) and, as shares of that, its parts.
+
+    Example:
+        >>> figures = battery_figures(battery_lives(result))
+        >>> print(figures[["variant", "kind", "batteries", "empty"]].head(1).to_string(index=False))
+        variant kind  batteries  empty
+           base  all          3      0
     """
     kinds = [lives] if len(lives["kind"].unique()) > 1 else []
     every = pd.concat([lives.assign(kind=ALL), *kinds], ignore_index=True)

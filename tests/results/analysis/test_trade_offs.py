@@ -177,11 +177,12 @@ def test_the_terminal_s_table_says_how_many_got_there_and_how_sure_it_is() -> No
 def test_the_terminal_s_pairs_have_ratios_and_verdicts() -> None:
     drawn = text(paired_table(pair(more(costs()), "gd"), LABELS, "title"))
     (line,) = (line for line in drawn.splitlines() if line.startswith(" censored"))
-    assert line.split()[:6] == ["censored", "6", "of", "6", "rounds", "\N{MINUS SIGN}8"]
+    seeds = ["6", "of", "6", "seeds"]
+    assert line.split()[:7] == ["censored", *seeds, "rounds", "\N{MINUS SIGN}8"]
     assert f"{np.sqrt(10 * 12 / (20 * 18)):.3g}" in line  # the geometric mean
     assert line.split()[-1] == "cheaper"
     assert "plain" not in drawn
     (none,) = (line for line in drawn.splitlines() if line.startswith(" none"))
-    assert none.split()[:7] == ["none", "0", "of", "6", "rounds", "-", "-"]
+    assert none.split()[:8] == ["none", "0", "of", "6", "seeds", "rounds", "-", "-"]
     assert "reached in none of 6 seeds" in none  # though too few for a sign test of ten pairs
     assert "Holm" in drawn

@@ -499,7 +499,7 @@ def _written_differences(first: Scenario, other: Scenario) -> Iterator[tuple[str
     """
     values = list(differing(_plain(first), _plain(other)))
     given, before = _given(other), _given(first)
-    changed = tuple(f"{key.removesuffix('kind')}" for key, *_ in values if key.endswith(".kind"))
+    changed = tuple(key.removesuffix("kind") for key, *_ in values if key.endswith(".kind"))
     stated = [
         (key, now)
         for key, _, now in values

@@ -1,11 +1,13 @@
 """What other services read says what the code says: versions, addresses, requirements."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,29 @@ def test_the_action_reports_errors_at_their_lines(tmp_path: Path) -> None:
     assert "2 scenarios checked" in both.stdout
     assert none.returncode == 1
     assert "::error::no file is called no/*.yaml" in none.stdout
+
+
+def imported_packages() -> set[str]:
+    """Return the packages that fedsim imports, other than itself and Python's own."""
+    found = set[str]()
+    for path in (ROOT / "fedsim").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(str(node.module).partition(".")[0])
+    return found - sys.stdlib_module_names - {"fedsim"}
+
+
+def test_imported_libraries_are_declared() -> None:
+    """A library that another one happens to bring may be gone with that one's next version."""
+    extras = PROJECT["optional-dependencies"].values()
+    required = [*PROJECT["dependencies"], *(each for many in extras for each in many)]
+    declared = {re.split(r"[\[<>=]", each)[0].lower() for each in required}
+    installed = packages_distributions()
+    undeclared = {
+        package
+        for package in imported_packages() & set(installed)
+        if not declared & {name.lower().replace("_", "-") for name in installed[package]}
+    }
+    assert undeclared <= {"IPython"}, "which is there wherever a notebook runs"

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from inspect import get_annotations, unwrap
 from pathlib import Path
@@ -18,7 +19,6 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from click import get_current_context
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -160,12 +160,22 @@ def _version(requested: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 @app.callback()
 def every(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback handles it
         bool,
         typer.Option("--version", "-v", callback=_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
     """Handle options before the command."""
+    _as_json.set(False)  # a command without --json does not set it
+
+
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the command that runs was called with `--json`."""
+
+
+def _note_json(requested: bool) -> bool:  # noqa: FBT001 - as typer calls it
+    _as_json.set(requested)
+    return requested
 
 
 # Arguments and options shared by several commands.
@@ -256,7 +266,12 @@ WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="print one JSON document, and everything else on stderr")
+    bool,
+    typer.Option(
+        "--json",
+        callback=_note_json,
+        help="print one JSON document, and everything else on stderr",
+    ),
 ]
 BrowserPage = Annotated[
     bool,
@@ -483,8 +498,7 @@ def _error_document() -> Iterator[None]:
     except typer.Exit:
         raise
     except BaseException as error:
-        context = get_current_context(silent=True)
-        if context is not None and context.params.get("as_json") and not _is_unprinted(error):
+        if _as_json.get() and not _is_unprinted(error):
             from fedsim.cli.json_output import of_error, print_json
 
             print_json(of_error(error))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsim.cli.app import Plugins, app
+from fedsim.cli.app import AsJson, Plugins, app
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
@@ -128,9 +128,7 @@ def _contents(items: Sequence["Removable"]) -> tuple[str, str]:
 def history(
     place: Folder,
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="print the whole history as JSON")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the calls of `fedsim run` in a folder: time, scenario and result.
 
@@ -178,7 +176,7 @@ def diff_command(
     ],
     plugins: Plugins = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what differs between two scenarios, two runs or two studies.
 

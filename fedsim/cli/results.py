@@ -70,7 +70,7 @@ def compare(
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
     csv: Annotated[bool, typer.Option("--csv", help="print only the costs, as CSV")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print only the tables, as JSON")] = False,
+    as_json: AsJson = False,
     latex: Annotated[bool, typer.Option("--latex", help="print only the costs, in LaTeX")] = False,
     quiet: Quiet = False,
 ) -> None:

@@ -163,8 +163,12 @@ def _finish(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
     with one_thread():
         try:
             asyncio.run(_run_all(sessions))
-        except* PeerError as group:
-            raise group.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            # `except*` would raise the error in a group again, on Python up to 3.11.3.
+            failed, others = group.split(PeerError)
+            if failed is None or others is not None:
+                raise
+            raise failed.exceptions[0] from None
         finally:
             gc.unfreeze()
 

@@ -206,9 +206,10 @@ def test_a_file_that_a_reader_has_open_is_replaced_when_it_is_closed(
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 from fedsim.running import interrupts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 interrupts.raise_once()
 try:
     if sys.argv[1] == "lost":

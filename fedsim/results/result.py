@@ -52,7 +52,10 @@ class Result:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """The event logs, one row per span."""
+        """The event logs, one row per span, until the end of the run.
+
+        Energy that radios take afterwards, until they sleep, is in no row: see `summary`.
+        """
         return read.read_all(self.runs, "events")
 
     @cached_property
@@ -151,7 +154,14 @@ class Result:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per run: its end, its final figures and its cost."""
+        """One row per run: its end, its final figures and its cost.
+
+        `joules` is the energy until the end of the run, as in the log. `joules_after` is what the
+        radios' last tails take afterwards. Printed tables have the sum of both.
+
+        >>> bool((result.summary["joules_after"] > 0).all())
+        True
+        """
         return read.read_summaries(self.runs)
 
     @property

@@ -263,7 +263,7 @@ def test_the_table_of_a_run_marks_what_has_risen(tmp_path: Path) -> None:
     path.write_text(dump(load(small(algorithm=STEEP, stop={"rounds": 4})).variants[0].scenario))
     result = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
-    assert "base (gd) (rose)" in " ".join(result.output.split())
+    assert "base (gd) (objective rose)" in " ".join(result.output.split())
     assert "note: base, seed 1: objective: it ended at" in result.output
 
 

@@ -74,15 +74,26 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a round table with cumulative costs, per run.
 
     Those of a round are the costs of a run that ends with it. So energy and emissions also have
-    what radios take after it until they sleep.
+    what radios take after it until they sleep; see `spent` for those without it.
 
     Args:
         rounds: see `Result.rounds`, rounds in order.
     """
+    return with_tails(spent(rounds))
+
+
+def spent(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return a round table with what each run has spent until the end of a round.
+
+    Energy that radios take later, in their tails, counts in the rounds in which they take it.
+
+    Args:
+        rounds: as for `cumulative`.
+    """
     totals, costs = rounds.copy(), with_grams(COSTS, rounds)
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
     totals[costs] = runs[costs].cumsum()
-    return with_tails(totals)
+    return totals
 
 
 def with_tails(totals: pd.DataFrame) -> pd.DataFrame:

@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.results.analysis.costs import cumulative, with_bits, with_grams
+from fedsim.results.analysis.costs import spent, with_bits, with_grams
 from fedsim.results.analysis.plots.canvas import label_with_unit
-from fedsim.results.analysis.plots.curves import draw_means, draw_runs
+from fedsim.results.analysis.plots.curves import draw_means, draw_runs, note_tails
 from fedsim.results.analysis.seeds import over_seeds
 from fedsim.results.analysis.style import (
     AXES,
@@ -54,7 +54,7 @@ def convergence(
     Example:
         >>> drawing = convergence(result.rounds, {"base": "CHB", "gd": "GD"}, "five clients")
     """
-    totals = with_bits(cumulative(rounds))
+    totals = with_bits(spent(rounds))
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     labels = {
         **labels,
@@ -99,6 +99,7 @@ def _label_cost(axis: Axes, cost: str) -> None:
     """Label the horizontal axis of a cost with its unit; it begins at zero."""
     from_zero(axis)
     label_with_unit(axis.xaxis, *EVERY_AXIS[cost])
+    note_tails(axis)
 
 
 def progress(

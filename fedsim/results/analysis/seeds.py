@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from fedsim.results.analysis.costs import cumulative, with_bits, with_grams
+from fedsim.core.table_columns import AFTER
+from fedsim.results.analysis.costs import spent, with_bits, with_grams
 
 Band = Literal["min-max", "std", "interval", "none"]
 """What a band shows: the least to the largest seed, one standard deviation to either side of the
@@ -62,15 +63,17 @@ def over_seeds(
 
     Returns:
         One row per variant and round that an observer evaluated in all seeds that are still
-        running: variant, round, the costs of `COSTS` so far (means), `also`, running (the number of
-        seeds that have this round), mean, low and high of the column. Of one seed, or with
+        running: variant, round, the costs of `COSTS` so far (means), what follows until radios
+        sleep (`joules_after`, where known), `also`, running (the number of seeds that have this
+        round), mean, low and high of the column. Of one seed, or with
         `band="none"`, low and high are the mean.
     """
-    totals = with_bits(cumulative(rounds))
+    totals = with_bits(spent(rounds))
     totals = totals[totals["objective"].notna() | totals[column].notna()]  # else unobserved
     value = totals[column].where(totals[column] > 0) if log else totals[column]
     totals = totals.assign(value=np.log(value) if log else value)
-    shown = list(dict.fromkeys([*with_grams(COSTS, totals), *also]))
+    after = [name for name in AFTER.values() if name in totals]
+    shown = list(dict.fromkeys([*with_grams(COSTS, totals), *after, *also]))
     shown = [name for name in shown if name != "round"]
     tables = [
         _of_variant(group, shown, band, ends).assign(variant=variant)

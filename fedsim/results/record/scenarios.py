@@ -242,7 +242,7 @@ NEEDED = frozenset({RUNS, RISEN, DESERTED, ABANDONED, LEFT})
 _LONGEST_NOTE = 150
 """Letters of a printed note, where it can be cut at a clause."""
 
-_MARKS = {RISEN: "rose", DESERTED: "no clients left"}
+_MARKS = {RISEN: "objective rose", DESERTED: "no clients left"}
 """Marks after the label of a variant with such a note."""
 
 

@@ -40,13 +40,18 @@ def labels(kinds: Mapping[str, str]) -> dict[str, str]:
     {'base': 'base (chb)', 'gd': 'gd', 'fast': 'fast (gd)'}
     >>> labels({"base": "gd", "fast": "gd"})
     {'base': 'base (gd)', 'fast': 'fast'}
+    >>> labels({"fedavg": "fedavg", "fedavg-top-k": "fedavg", "slow": "chb"})
+    {'fedavg': 'fedavg', 'fedavg-top-k': 'fedavg-top-k', 'slow': 'slow (chb)'}
     """
     several = len(set(kinds.values())) > 1
     return {name: _label(name, kind, several=several) for name, kind in kinds.items()}
 
 
 def _label(name: str, kind: str, *, several: bool) -> str:
-    """Return a label; a name may be preceded by that of a folder, as in "lte/base"."""
+    """Return a label; a name may be preceded by that of a folder, as in "lte/base".
+
+    A name that begins with the kind of its method implies it: "chb-fast" needs no "(chb)".
+    """
     own_name = name.rpartition("/")[2]
-    implied = own_name == kind or not (several or own_name == BASE)
+    implied = f"{own_name}-".startswith(f"{kind}-") or not (several or own_name == BASE)
     return name if implied else f"{name} ({kind})"

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from fedsim.core.table_columns import AFTER
 from fedsim.results.analysis import AXES, EVERY_AXIS, label_axis, over_seeds, with_grams
 from fedsim.results.analysis.plots.canvas import label_with_unit
-from fedsim.results.analysis.plots.curves import draw_means
+from fedsim.results.analysis.plots.curves import draw_means, note_tails
 from fedsim.results.analysis.style import draw_target
 from fedsim.results.report.drawing import PageFigure, draw
 from fedsim.results.report.study import ReportedStudy
@@ -66,7 +67,7 @@ def figures(study: ReportedStudy, measure: str, name: str) -> dict[str, PageFigu
     hidden = [
         f"variant-{number}{part}"
         for number, variant in enumerate(study.labels)
-        for part in ("", "-band", "-end")
+        for part in ("", "-band", "-end", "-tail")
         if variant not in shown
     ]
     return {
@@ -91,9 +92,10 @@ def _curves(
     )
     without_marks(axis)
     seen = table[table["variant"].isin(shown)]
-    far = seen[cost].max()
+    far = (seen[cost] + seen[AFTER[cost]] if AFTER.get(cost) in seen else seen[cost]).max()
     axis.set_xlim(0, _SPARE * float(far) if 0 < far < LARGEST else 1.0)
     label_with_unit(axis.xaxis, *EVERY_AXIS[cost])
+    note_tails(axis)
     ends = seen[["low", "high"]].to_numpy(np.float64)
     ends = ends[np.isfinite(ends) & ((ends > 0) | (measure != "gap"))]
     if len(ends):

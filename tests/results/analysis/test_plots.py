@@ -150,12 +150,29 @@ def test_a_curve_is_the_mean_of_its_seeds_at_their_mean_cost(result: fedsim.Resu
     axis = plot_curves(result, "joules", "objective", ends="stop", band="none")
     own = result.rounds[result.rounds["variant"] == "gd"]
     wanted = own.groupby("round")["objective"].mean()
-    until_asleep = own.groupby("seed")["joules"].cumsum() + own["joules_after"]
-    spent = own.assign(sum=until_asleep).groupby("round")["sum"].mean()
+    spent = own.assign(sum=own.groupby("seed")["joules"].cumsum()).groupby("round")["sum"].mean()
     line = next(line for line in axis.get_lines() if line.get_label() == "gd")
     assert np.allclose(np.asarray(line.get_ydata(), float), wanted)
     assert np.allclose(np.asarray(line.get_xdata(), float), spent)
     assert not axis.collections
+
+
+@pytest.mark.parametrize("by", ["variant", "seed"])
+def test_a_thin_line_at_the_end_leads_to_the_energy_until_radios_sleep(
+    result: fedsim.Result, by: Any
+) -> None:
+    axis = plot_curves(result, "joules", "objective", by=by)
+    ends = [line for line in axis.get_lines() if line.get_label() == "_tail"]
+    assert len(ends) == (2 if by == "variant" else 6)
+    lengths = [float(np.ptp(np.asarray(line.get_xdata(), float))) for line in ends]
+    after = result.summary["joules_after"]
+    if by == "variant":
+        after = after.groupby(result.summary["variant"], sort=False).mean()
+    assert lengths == pytest.approx(list(after))
+    totals = result.summary["joules"] + result.summary["joules_after"]
+    assert axis.get_xlim()[1] >= totals.min()
+    assert "tails after the last round" in axis.get_xlabel()
+    assert "tails" not in plot_curves(result, "t", "objective").get_xlabel()
 
 
 def test_any_measure_and_any_cost_can_be_an_axis(result: fedsim.Result) -> None:

@@ -123,6 +123,8 @@ def test_curves_are_the_means_over_the_seeds(
 ) -> None:
     table, axis = over_seeds(study.rounds, "gap", log=True), drawn[f"curves-0-{cost}"]
     lines = {str(line.get_gid()): line for line in axis.get_lines() if line.get_gid()}
+    tails = [lines.pop(name) for name in list(lines) if name.endswith("-tail")]
+    assert len(tails) == (len(study.labels) if cost == "joules" else 0)
     assert list(lines) == [f"variant-{number}" for number in range(len(study.labels))]
     for line, variant in zip(lines.values(), study.labels, strict=True):
         own = table[table["variant"] == variant]

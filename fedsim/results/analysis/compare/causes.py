@@ -87,7 +87,7 @@ def _amount(what: str, unit: str) -> _Phrase:
 _PHRASES: Mapping[str, Mapping[str, _Phrase]] = {
     "joules": {
         "promotion": _amount("energy for promotions", "J"),
-        "tail": _amount("energy in tails", "J"),
+        "tail": _amount("energy in tails between messages", "J"),
         LAST_TAIL: _Phrase(
             "less energy in tails after the last round",
             "more energy in tails after the last round",

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
-from fedsim.results.analysis.costs import cumulative, measures_in, with_bits
+from fedsim.core.table_columns import AFTER
+from fedsim.results.analysis.costs import measures_in, spent, with_bits
 from fedsim.results.analysis.plots.canvas import (
     Recorded,
     add_legend,
@@ -73,6 +74,7 @@ def plot_curves(
     """Draw one column of the rounds against another: a curve per variant, with a band over seeds.
 
     Costs are those of all rounds so far; a small bar across a curve marks where a seed has ended.
+    Against energy, a thin line at the end of a curve is what radios take after the last round.
 
     Args:
         runs: a `Result`.
@@ -128,7 +130,7 @@ def _draw(
 ) -> None:
     """Draw means over seeds, which `means` says how to take; one curve per run if None."""
     if means is None:
-        totals = with_bits(cumulative(rounds))
+        totals = with_bits(spent(rounds))
         draw_runs(axis, totals[totals[columns[1]].notna()], columns, labels, log=log)
         return
     x, y = columns
@@ -147,6 +149,7 @@ def label_axes(axis: Axes, x: str, y: str, *, log: bool, target: float | None = 
     if x in {"round", "t", "joules", "grams", "transmissions", "beacons"} or x.startswith("bits"):
         from_zero(axis)
     label_with_unit(axis.xaxis, *label_of(x))
+    note_tails(axis)
     label_with_unit(axis.yaxis, *label_of(y))
     if target is not None:
         draw_target(axis, target)
@@ -178,6 +181,7 @@ def draw_means(
             band: dict[str, Any] = {"color": colour, "alpha": alpha, "linewidth": 0}
             band["gid"] = f"variant-{number}-band"
             axis.fill_between(thin[x], thin["low"], thin["high"], **band)
+        _draw_tail(axis, own, (x, "mean"), colour, f"variant-{number}-tail")
         fewer = np.flatnonzero(np.diff(own["running"].to_numpy()) < 0)
         if len(fewer):
             end = own.iloc[int(fewer[0])]
@@ -212,4 +216,29 @@ def draw_runs(
             thin = run.iloc[spread(len(run))]
             values = thin[y].where(thin[y] > 0) if log else thin[y]
             axis.plot(thin[x], values, label=name, **look(number, len(thin)))
+            _draw_tail(axis, run, columns, axis.lines[-1].get_color())
             name = "_nolegend_"
+
+
+_TAIL = "_tail"
+"""The label of the lines of last tails, which no legend lists."""
+
+
+def _draw_tail(
+    axis: Axes, run: pd.DataFrame, columns: tuple[str, str], colour: Any, gid: str = ""
+) -> None:
+    """Draw what radios take after the last round, until they sleep: a thin line with an end."""
+    x, y = columns
+    after = AFTER.get(x)
+    if after not in run or not len(run) or not run[after].iloc[-1] > 0:
+        return
+    end = run.iloc[-1]
+    across = [end[x], end[x] + end[after]]
+    style: dict[str, Any] = {"color": colour, "linewidth": 1.0, "marker": "|", "markevery": [1]}
+    axis.plot(across, [end[y]] * 2, label=_TAIL, gid=gid or None, **style)
+
+
+def note_tails(axis: Axes) -> None:
+    """Write below an axis of energy what the thin lines at the ends of curves are."""
+    if any(line.get_label() == _TAIL for line in axis.get_lines()):
+        axis.set_xlabel(f"{axis.get_xlabel()}; thin: tails after the last round")

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from ruamel.yaml import YAML
@@ -41,15 +41,32 @@ def words(text: str) -> list[list[str]]:
     return [line for line in lines if line and not set("".join(line)) <= set("─━ ")]
 
 
-def test_the_run_command_prints_what_the_readme_shows() -> None:
-    (command,), (shown,) = blocks("sh run"), blocks("text")
+class FirstRun(NamedTuple):
+    """What the first command of the README has printed, and the folder it ran in."""
+
+    printed: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
+    (command,) = blocks("sh run")
     install, run = command.split("&&")
     assert install.split() == ["pip", "install", "."]
     program, *arguments = shlex.split(run)
     assert program == "fedsim"
-    result = CliRunner().invoke(app, arguments)
+    folder = tmp_path_factory.mktemp("first")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "100")
+        result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    printed = words(result.stdout)
+    return FirstRun(result.stdout, folder)
+
+
+def test_the_run_command_prints_what_the_readme_shows(first_run: FirstRun) -> None:
+    (shown,) = blocks("text")
+    printed = words(first_run.printed)
     assert printed[: len(words(shown))] == words(shown)
     # No line of costs is left out, and the text has the table that follows.
     assert printed[len(words(shown))] == ["final", "model", "quality"]
@@ -58,9 +75,11 @@ def test_the_run_command_prints_what_the_readme_shows() -> None:
     assert f"({accuracies})" in README
 
 
-def test_the_commands_that_follow_run_on_what_the_first_one_wrote() -> None:
+def test_the_commands_that_follow_run_on_what_the_first_one_wrote(
+    first_run: FirstRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (body,) = blocks("sh next")
-    assert CliRunner().invoke(app, ["run", "quickstart"]).exit_code == 0
+    monkeypatch.chdir(first_run.folder)
     for command in body.splitlines():
         program, *arguments = shlex.split(command)
         assert program == "fedsim"

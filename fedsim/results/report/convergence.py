@@ -110,7 +110,8 @@ def _curves(
 def without_marks(axis: Axes) -> None:
     """Take the marks off curves, which a page tells apart by colours and dashes."""
     for line in axis.get_lines():
-        if line.get_linestyle() != "None":  # a bar where a seed ended is a mark without a line
+        # A bar marks where a seed ended (without a line), or where its last tails end.
+        if line.get_marker() != "|":
             line.set_marker("None")
 
 

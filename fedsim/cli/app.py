@@ -557,5 +557,5 @@ def errors() -> Iterator[None]:
         err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        err.print("interrupted; finished runs are saved", style="red")
+        err.print("interrupted", style="red")
         raise typer.Exit(130) from None

@@ -37,6 +37,9 @@ _PATIENCE = 5.0
 _IMPORTS = "<frozen importlib._bootstrap>"
 """The file of the frames of an import that is in progress."""
 
+_outlook: "Callable[[], str]" = str
+"""Returns what a command has saved; nothing by default, such as while it is loading."""
+
 
 class Interrupted(SystemExit):
     """A signal has asked the command to end; the code is 128 and the signal's number.
@@ -79,8 +82,17 @@ def behind(error: BaseException) -> Interrupted | None:
 
 def describe_signal(number: int) -> str:
     """Return the line that is printed for a signal."""
-    name = signal.Signals(number).name
-    return f"interrupted ({name}). Finished runs are saved. Repeat the command to resume."
+    return f"interrupted ({signal.Signals(number).name}). {_outlook()}".rstrip()
+
+
+def explain_state(words: "Callable[[], str]") -> None:
+    """Set what the line of an interrupt says after the signal's name, from now on.
+
+    Args:
+        words: returns what is saved at that moment, and how to resume.
+    """
+    global _outlook
+    _outlook = words
 
 
 def end_at_once() -> None:

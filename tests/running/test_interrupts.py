@@ -62,8 +62,32 @@ def test_a_command_that_is_interrupted_says_so_and_leaves_nothing(
     ended = interrupted(words, way, after, tmp_path / "aside", group=group)
     assert ended.faults(way) == [], ended.said
     assert ended.code == 128 + way
-    if "interrupted" in ended.said:
-        assert "Repeat the command to resume." in " ".join(ended.said.split())
+    if "interrupted" in ended.said:  # no run of `LONG` comes to its end
+        assert "finished and saved" not in ended.said
+
+
+@pytest.mark.slow
+@proc
+def test_an_interrupted_command_counts_the_runs_that_are_saved(tmp_path: Path) -> None:
+    scenario, out = tmp_path / "one_long.yaml", tmp_path / "out"
+    values = [1, 2, 100_000]
+    scenario.write_text(json.dumps(small(sweep={"stop.rounds": values})))
+    with subprocess.Popen(
+        [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hearing,  # noqa: PLW1509 - no threads here
+    ) as process:
+        while len(list(out.rglob("scenario.yaml"))) < len(values) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    saved = len(list(out.rglob("summary.json")))
+    assert saved == len(values) - 1
+    counted = f"{saved} of {len(values)} runs are finished and saved."
+    assert f"interrupted (SIGINT). {counted} Repeat the command to resume.\n" in said
 
 
 @pytest.mark.slow
@@ -110,7 +134,7 @@ def test_an_interrupt_ends_before_extensions_are_taken_apart_and_after_all_is_ti
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert ended.returncode == 130, ended.stderr
     assert ended.stdout == "tidied up\n"
-    assert ended.stderr.startswith("interrupted (SIGINT).")
+    assert ended.stderr == "interrupted (SIGINT).\n"  # nothing is saved yet
 
 
 def test_an_interrupt_is_found_that_comes_while_a_class_is_made() -> None:

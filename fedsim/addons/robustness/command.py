@@ -1,6 +1,7 @@
 """The command robust: the robustness of conclusions to uncertain constants."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,12 +87,15 @@ def robust(
     that an earlier command has stored are reused.
     """
     from fedsim.addons.robustness import robust as survey
+    from fedsim.addons.robustness.pricing import describe_saved_prices
     from fedsim.cli.next_steps import command
+    from fedsim.running.interrupts import explain_state
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
         out = out or within(place, "robustness")
         check_out(out)
+        explain_state(partial(describe_saved_prices, out))
         known = survey(
             place,
             target=target,

@@ -273,6 +273,13 @@ _OLD = ".npy"  # suffix of earlier versions, without a seal
 _SEAL = hashlib.sha256().digest_size
 
 
+def describe_saved_prices(out: Path) -> str:
+    """Return what an interrupted study has saved; nothing if it has no prices yet."""
+    if not any((out / FOLDER).glob(f"*{ENDING}")):
+        return ""
+    return "Computed prices are saved. Repeat the command to resume."
+
+
 class PriceStore:
     """A store of prices: one file per run, or per run and world.
 

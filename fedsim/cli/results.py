@@ -216,7 +216,7 @@ def status_command(
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        if study.is_dir():
+        if study.is_dir() or (not study.suffix and len(study.parts) > 1):
             progress = status(study)
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))

@@ -21,6 +21,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 from fedsim.core.memory import check_budget, format_size, limit
 
@@ -64,9 +65,18 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
         with open_file(path) as file:
             return _within(file, path, key, times)
     except OSError as error:
-        raise DataError(key, f"cannot read {path}: {error.strerror or error}") from error
+        hint = _similar(path) if isinstance(error, FileNotFoundError) else ""
+        raise DataError(key, f"cannot read {path}: {error.strerror or error}{hint}") from error
     except ValueError as error:  # a null character in the name
         raise DataError(key, f"cannot read {str(path)!r}: {error}") from error
+
+
+def _similar(path: Path) -> str:
+    """Return "; did you mean 'mine.csv'?" for a missing file, or an empty text."""
+    try:
+        return nearest(path.name, (beside.name for beside in path.parent.iterdir()))
+    except OSError:  # there is no such folder either, or it may not be listed
+        return ""
 
 
 def open_file(path: Path) -> BufferedReader:

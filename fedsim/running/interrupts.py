@@ -91,7 +91,7 @@ def explain_state(words: "Callable[[], str]") -> None:
     Args:
         words: returns what is saved at that moment, and how to resume.
     """
-    global _outlook
+    global _outlook  # noqa: PLW0603 - a handler of signals has nothing else to read from
     _outlook = words
 
 

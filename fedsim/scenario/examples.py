@@ -7,7 +7,7 @@ In the repository they are in `scenarios/`. A package built from it has the same
 from collections.abc import Mapping
 from pathlib import Path as File
 
-from fedsim.core.blocks.wording import nearest, printable
+from fedsim.core.blocks.wording import join_names, nearest, printable
 from fedsim.core.errors import Fault, ScenarioError
 
 FIRST = "quickstart"
@@ -15,6 +15,7 @@ FIRST = "quickstart"
 
 _LISTED = "`fedsim examples` lists them"
 _LAST = "papers"
+_FEW = 6  # at most this many scenarios of a folder are suggested
 
 _PACKAGE = File(__file__).parents[1]
 
@@ -64,10 +65,13 @@ def find_scenario(source: str | File) -> File:
 
 
 def suggest(file: File) -> str:
-    """Return "; did you mean 'mine.yaml'?" for a missing file, or an empty text.
+    """Return "; did you mean 'mine.yaml'?" for a missing file or a folder, or an empty text.
 
-    It suggests a scenario in the same folder, or else an example.
+    It suggests a scenario in the folder, or else an example.
     """
+    if file.is_dir():
+        inside = sorted(map(str, file.glob("*.y*ml")))
+        return f"; did you mean {join_names(inside, 'or')}?" if 0 < len(inside) <= _FEW else ""
     folder = file.parent
     beside = [file.name for file in folder.glob("*.y*ml")] if folder.is_dir() else []
     if hint := nearest(file.name, beside):

@@ -144,7 +144,8 @@ def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
     if not hint and meant and (places := reader.places(meant)):
         hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
     if not hint and (others := reader.kinds_with(path)):
-        hint = f"; it belongs to {_some(others)}."
+        kind = "" if reader.tree.nearest(path[:-1])[0].get("kind") else "; give a `kind`, too"
+        hint = f"; it belongs to {_some(others)}{kind}."
     elif not hint and (places := reader.places(key)):
         hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
     listed = f" Accepted here: {', '.join(accepted)}" if accepted else ""

@@ -201,7 +201,10 @@ def place(
 def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
     numbers = ("none", "0")[length] if length < 2 else f"0 to {length - 1}"
     items = f"{length} item{'s' if length != 1 else ''}"
-    message = f"{format_path(path[:-1])} has {items}, numbered from 0; accepted here: {numbers}"
+    listed, key = format_path(path[:-1]), path[-1]
+    message = f"{listed} has {items}, numbered from 0; accepted here: {numbers}"
+    if length and not key.isdigit():
+        message += f"; did you mean {listed}.0.{key}?"
     return Fault(str(origin), format_path(path), message)
 
 

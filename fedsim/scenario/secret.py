@@ -87,8 +87,9 @@ def _of_vectors(scenario: ScenarioKeys, block: Secrecy) -> Iterator[Conflict]:
     united = block.supports == "union"
     if compressor.own_support and not united:
         key, seen = "wire.up.compressor.kind", compressor.kind
-        text = f"got {seen}, under which each client sends other coordinates, and masks of {kind}"
-        text += " cancel on common ones only; use rand-k, or identity, or secrecy.supports: union"
+        text = f"got {seen}, with which clients send different coordinates, but masks of {kind}"
+        text += " cancel only if all clients send the same ones; use rand-k, identity, or"
+        text += " secrecy.supports: union"
         yield key, text, seen
     if united and block.silence != "reveal" and returns_silence(type(scenario.algorithm)):
         text = f"got {block.silence}, but a silent client would be the one without a support; give"

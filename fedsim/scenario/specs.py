@@ -497,6 +497,16 @@ class ScenarioKeys(Spec):
         default=1, ge=1, description="number of runs per variant, with seed, seed + 1, ..."
     )
 
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_of_seeds(cls, seeds: object) -> object:
+        """Check that seeds are not listed."""
+        if isinstance(seeds, list | tuple | str):
+            text = f"got {show(seeds)}; give the number of seeds: with 3, the seeds are"
+            text += " `seed`, `seed` + 1 and `seed` + 2"
+            raise PydanticCustomError("stated", "{text}", {"text": text})
+        return seeds
+
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Omit these, so that files and fingerprints of older scenarios stay the same."""

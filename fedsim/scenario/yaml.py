@@ -168,7 +168,7 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
-        hint = suggest(path) if isinstance(error, FileNotFoundError) else ""
+        hint = suggest(path) if isinstance(error, FileNotFoundError) or path.is_dir() else ""
         raise ScenarioError([Fault(name, "", f"cannot be read: {reason}{hint}")]) from error
     if _TABLES.intersection(suffix.lower() for suffix in path.suffixes):
         wanted = f"`fedsim init --from {shlex.quote(str(path))}` writes a scenario for it"

@@ -85,13 +85,11 @@ def wrong_kind(
 
 def _unknown_kind(kind: object, known: Sequence[str], hint: str) -> str:
     """Return a message about an unknown kind, with the advice to load the user's file."""
-    hint = hint or nearest(kind, known)
-    if isinstance(kind, str):
-        hint += f"{' If' if hint else '; if'} {_DEFINED}."
-    return unknown(kind, known, hint)
+    text = unknown(kind, known, hint)
+    return f"{text}. {_DEFINED}" if isinstance(kind, str) else text
 
 
-_DEFINED = "a file of yours defines it, pass --plugin FILE (in Python: blocks=[...])"
+_DEFINED = "If a file of yours defines it, pass --plugin FILE (in Python: blocks=[...])"
 
 
 def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:

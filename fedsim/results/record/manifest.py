@@ -190,6 +190,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         DataError: there is none, or it is damaged.
     """
     path = folder / MANIFEST
+    if folder.is_dir() and not path.exists():
+        text = f"the run in {folder} is not complete: it has no {MANIFEST}"
+        raise DataError("run", f"{text}; {AGAIN}")
     written, content = _read(path)
     schema_version = content.get("schema_version")
     if schema_version is None:

@@ -52,11 +52,19 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table: its caption, the heads of its columns, and its rows."""
+    """A table.
+
+    Attributes:
+        caption: above it.
+        heads: of the columns.
+        rows: the cells.
+        note: below it; empty for none.
+    """
 
     caption: str
     heads: Sequence[str]
     rows: Sequence[Sequence[TableCell]]
+    note: str = ""
 
     def numeric(self, column: int) -> bool:
         """Whether a column is of figures: all of its cells are one, or say that it is missing."""

@@ -11,7 +11,7 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
-from fedsim.results.analysis.costs import shown_costs
+from fedsim.results.analysis.costs import notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
@@ -29,7 +29,7 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield for each target the verdict in each cost, in the words of `compare`, and the causes.
+    """Yield for each target the answer, in the words of `compare`, with its causes.
 
     After an open verdict: the one on the first variant, as `compare` prints it.
     Before that: how many clients left for good, since all that follows is without them.
@@ -47,12 +47,18 @@ def answers(study: ReportedStudy) -> Iterator[str]:
             continue
         if not case.target.measure and (furthest := _furthest(study)):
             yield f"{_begin(study, furthest)}."
-        first, *others = study.comparison.verdicts(case)
+        first = study.comparison.verdicts(case)[0]
         because = f", {causes.sentence()}" if causes else ""
         yield f"{_begin(study, first)}{because}."
         if reference := study.comparison.reference(case):
             yield f"{_begin(study, reference)}."
-        yield from (f"{_begin(study, said)}." for said in others)
+
+
+def further_answers(study: ReportedStudy) -> list[str]:
+    """Return for each target the verdicts in the costs that its answer is not about."""
+    cases = study.comparison.cases if len(study.labels) > 1 else ()
+    said = (text for case in cases for text in study.comparison.verdicts(case)[1:])
+    return [f"{_begin(study, text)}." for text in said]
 
 
 def _departures(study: ReportedStudy) -> Iterator[str]:
@@ -155,7 +161,10 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     heads = [TITLES.get(cost, cost) for cost in costs]
     middle = (case.target.arrived, _words(ends))
     columns = ("variant", *heads[: len(first)], *middle, *heads[len(first) :])
-    return PageTable(_begin(study, case.target.words), columns, rows)
+    states = case.table[[f"{cost}_state" for cost in costs]]
+    marks = [text for state, (_, text) in MARKS.items() if (states == str(state)).any(axis=None)]
+    below = [f"{sentence(text, ())}." for text in (*notes_on_tails(case.costs), *marks)]
+    return PageTable(_begin(study, case.target.words), columns, rows, " ".join(below))
 
 
 def _cost_cell(row: Mapping[Hashable, Any], cost: str) -> TableCell:
@@ -188,6 +197,7 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
     same, sure = other == study.comparison.against, study.comparison.confidence
     pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
     frame = pairs[pairs["cost"].isin(RANKED) & (pairs["seeds"] > 0)]
+    tested = bool(frame["p_holm"].notna().any())  # a single seed has no p-values
     rows = []
     for row in frame.to_dict("records"):
         cost = str(row["cost"])
@@ -200,14 +210,15 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
         rows.append(
             [
                 *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
-                number(row["seeds"]),
                 number(float(row["difference"]), UNITS.get(cost, "")),
                 TableCell(ratio.text, ratio.value, under=ends),
-                digits(float(row["p_holm"]), 2),
+                *([digits(float(row["p_holm"]), 2)] if tested else []),
+                number(row["seeds"]),
                 *words(row["verdict"]),
             ]
         )
-    columns = ("variant", "cost", "seeds", "paired difference", "ratio", "p (Holm)", "verdict")
+    p = ["p (Holm)"] if tested else []
+    columns = ("variant", "cost", "paired difference", "ratio", *p, "seeds", "verdict")
     title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
 

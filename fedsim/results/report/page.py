@@ -341,6 +341,7 @@ def content_of(own: ReportedStudy) -> Content:
         "battery_notes": energy.battery_notes(own),
         "plots": {name: _merge(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
+        "further_answers": overview.further_answers(own),
         "notes": overview.notes(own),
         "fewest": fewest_seeds(own.comparison.confidence),
     }

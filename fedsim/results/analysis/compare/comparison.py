@@ -397,7 +397,7 @@ class Comparison:
 
     def _title(self, *parts: str) -> str:
         """Return a title of parts that are not empty; it says so where a campaign was cut off."""
-        mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
+        mark = f"unfinished: {self.runs.extent} have ended" if self.runs.extent else ""
         return "; ".join(filter(None, (*parts, mark)))
 
     @property
@@ -497,7 +497,8 @@ def _case(
     front = decisions.front(TRADED)
     table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
     for cost in decisions.by_cost:
-        states = decisions.states(cost)
+        # Next to a lowest cost of 0, such as no beacons, a mark has nothing to tell.
+        states = decisions.states(cost) if own.loc[own["reached"], cost].min() > 0 else {}
         table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
     pairs = pair(costs, against, confidence, decisions, worlds)
     if not target.ranks(costs):
@@ -513,7 +514,6 @@ def _variant(labels: Mapping[str, str], name: str | None) -> str:
     for variant, label in labels.items():
         if name in {variant, label}:
             return variant
-    there = f"there are {', '.join(labels)}"
-    raise DataError(
-        "against", f"--against: there is no variant {name!r}{nearest(name, labels)}; {there}"
-    )
+    hint = nearest(name, labels) or "."
+    there = f"There are {', '.join(labels)}"
+    raise DataError("against", f"--against: there is no variant {name!r}{hint} {there}")

@@ -164,6 +164,7 @@ def _margin(spread: Array, count: Array, confidence: float) -> Array:
 
 # Targets: what runs are to reach, and what it costs them.
 
+_ADD = "for another one, add it to `measures` and run again"
 _NO_MEASURES = frozenset(
     {"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS, *AFTER.values()}
 )
@@ -351,10 +352,10 @@ class Target(NamedTuple):
             name for name in numbers if name not in _NO_MEASURES and rounds[name].notna().any()
         ]
         if self.measure not in known:
-            near = nearest(self.measure, known)
-            there = f"there are {', '.join(known)}" if known else "none has ended a round"
+            hint = nearest(self.measure, known) or "."
+            there = f"There are {', '.join(known)}; {_ADD}" if known else "None has ended a round"
             raise DataError(
-                "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
+                "target", f"--target: no run has evaluated {self.measure!r}{hint} {there}"
             )
 
 

@@ -313,6 +313,8 @@ NONE = "-"
 
 NOT_WITHIN = "not within the run"
 
+_RUNS = "runs per charge"
+
 _LONGER = 1.001
 """Batteries last beyond the end of a run if their time is longer than the run by this factor."""
 
@@ -353,34 +355,42 @@ class BatterySummary:
     def answer(self) -> str:
         """Return with which variants half of the batteries last longest; empty with one variant.
 
-        Times are medians over the seeds that all variants have.
+        If all batteries outlive runs that end at different times, such as at a target, they are
+        compared by the number of runs that they last for; otherwise by time. Values are medians
+        over the seeds that all variants have.
         """
         figures = self._common
         own = figures[(figures["kind"] == ALL) & figures["variant"].isin(list(self.labels))]
-        times = own.pivot_table("lasts_half_s", "seed", "variant", "median", observed=True)
+        times, runs = (
+            own.pivot_table(name, "seed", "variant", "median", observed=True)
+            for name in ("lasts_half_s", "run_s")
+        )
         if times.shape[1] < 2:
             return ""
+        form, further = _life, _life
+        if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
+            times, form, further = times / runs, _such_runs, _lasting_runs
         middle = times.median().sort_values(ascending=False, kind="stable")
         longest = middle.iloc[0]
         first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
         count = len(times)
         if len(first) == len(middle):
             seeds = "one seed" if count == 1 else f"median over {count} seeds"
-            return f"half of the batteries last {_life(longest)} with every variant ({seeds})"
+            return f"half of the batteries last {form(longest)} with every variant ({seeds})"
         rest = middle.drop(first)
         names = " and ".join(self.labels[str(name)] for name in first)
         won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
         seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
         return (
-            f"batteries last longest with {names}: half of them last {_life(longest)}, and"
-            f" {_life(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next ({seeds})"
+            f"batteries last longest with {names}: half of them last {form(longest)}, and"
+            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next ({seeds})"
         )
 
     def lasting(self, most: int | None = None) -> BatteryTable:
         """Return how many batteries were empty, when, what is left, and how long they last."""
         groups = list(self._groups(most))
-        heads = ["variant", "clients", "run", "empty", "first empty", "half empty"]
-        heads += ["lowest left", "median left", "first lasts", "half last", "such runs"]
+        heads = ["variant", "clients", "run", "empty", "first empty", "lowest left"]
+        heads += ["median left", "shortest life", "median life", _RUNS]
         rows = [[*names, *self._lasting(own)] for names, own in groups]
         return self._table("batteries at the end of the run", heads, rows, list(self._notes(most)))
 
@@ -406,7 +416,7 @@ class BatterySummary:
         self, title: str, heads: Sequence[str], rows: list[list[Cell]], notes: Sequence[str]
     ) -> BatteryTable:
         """Return a table without columns that say the same in all rows: one kind, nothing empty."""
-        idle = {"clients": ALL, "half empty": NOT_WITHIN, "such runs": NONE}
+        idle = {"clients": ALL, "first empty": NOT_WITHIN, _RUNS: NONE}
         kept = [
             place
             for place, head in enumerate(heads)
@@ -440,7 +450,7 @@ class BatterySummary:
     def _lasting(self, own: pd.DataFrame) -> Iterator[Cell]:
         yield _over_seeds(own["run_s"], timespan)
         yield self._empty(own)
-        yield from (_event(own, which) for which in ("first", "half"))
+        yield _event(own, "first")
         yield from (_over_seeds(own[f"charge_{which}"], _charge) for which in ("lowest", "median"))
         yield from (_lasts(own, f"lasts_{which}_s") for which in ("first", "half"))
         yield _repeats(own)
@@ -459,15 +469,15 @@ class BatterySummary:
         yield "empty: at the cut-off"
         if figures["low"].any():
             yield "too low: above the cut-off, but below the threshold of participation"
-        yield "a battery lasts until it is empty, or too low for its client to take part"
+        yield "life: until a battery is empty, or too low for its client to take part"
         if (figures["lasts_half_s"] > _LONGER * figures["run_s"]).any():
             yield (
                 "about: extrapolated at the mean power of the run, as if rounds went on without a"
                 " pause"
             )
-            yield "such runs: as many runs like this one half of the batteries last for"
-        ends = figures[figures["kind"] == ALL].groupby("seed")["run_s"]
-        if (ends.max() > ends.min() * (1 + 1e-3)).any():
+            yield f"{_RUNS}: how many runs like this one half of the batteries last for"
+        every = figures[figures["kind"] == ALL]
+        if _unlike(every.pivot_table("run_s", "seed", "variant", observed=True)):
             yield (
                 "the runs end at different times: compare how long batteries last, not the charge"
                 " that is left"
@@ -515,6 +525,19 @@ def _repeats(own: pd.DataFrame) -> Cell:
 
 def _life(seconds: float) -> str:
     return "for ever" if isinf(seconds) else timespan(seconds)
+
+
+def _lasting_runs(number: float) -> str:
+    return "for ever" if isinf(number) else _count(number)
+
+
+def _such_runs(number: float) -> str:
+    return "for ever" if isinf(number) else f"{_count(number)} runs like this one"
+
+
+def _unlike(runs: pd.DataFrame) -> bool:
+    """Return whether runs of one seed end at different times; one row per seed."""
+    return bool((runs.max(axis=1) > runs.min(axis=1) * (1 + 1e-3)).any())
 
 
 def _count(value: float) -> str:

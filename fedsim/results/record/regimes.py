@@ -177,7 +177,10 @@ _CONNECTIONS = {"tcp": "kept", "wifi": "new"}
 
 def _remedy(model: str, network: Plain) -> Iterator[str]:
     """Yield what the errors of a simpler model mean for a comparison, and how to simulate TCP."""
-    if model in {"fluid", "lv08"}:  # errors differ with the size: handshakes and windows are missing
+    if model in {
+        "fluid",
+        "lv08",
+    }:  # they lack handshakes and windows
         yield "In a comparison messages of equal size have the same error."
         yield "How much time smaller messages save is uncertain."
     shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))

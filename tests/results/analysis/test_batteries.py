@@ -58,7 +58,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def lasting(**hours: list[float]) -> BatterySummary:
     """Return figures in which half of each variant's batteries last this long, by seed."""
     rows = [
-        {"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time}
+        {"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time, "run_s": 60}
         for name, times in hours.items()
         for seed, time in enumerate(times, 1)
     ]
@@ -113,6 +113,22 @@ def test_one_sentence_names_the_variant_whose_batteries_last_longest(
     hours: dict[str, list[float]], answer: str
 ) -> None:
     assert lasting(**hours).answer() == answer
+
+
+def test_batteries_that_outlive_unlike_runs_are_compared_by_the_runs_they_last_for() -> None:
+    """With b they last longer in time, and with a for more runs, which are shorter."""
+    summary = lasting(a=[4.0], b=[5.0])
+    lengths = summary.figures["variant"].map({"a": 60.0, "b": 120.0})
+    by_runs = BatterySummary(summary.figures.assign(run_s=lengths), summary.labels)
+    assert by_runs.answer() == (
+        f"{LONGEST} a (gd): half of them last 240 runs like this one, and 150 with b (gd), the"
+        " next (one seed)"
+    )
+    within = lengths.where(lengths < 100, 5 * 3600)  # those of b are empty at the end of its run
+    by_time = BatterySummary(summary.figures.assign(run_s=within), summary.labels)
+    assert by_time.answer() == (
+        f"{LONGEST} b (gd): half of them last 5 h, and 4 h with a (gd), the next (one seed)"
+    )
 
 
 def test_run_and_compare_print_which_batteries_last_longest(tmp_path: Path) -> None:
@@ -254,7 +270,7 @@ def test_tables_have_medians_over_seeds_that_all_variants_have(mixed: Result) ->
         if row[1].text == ALL:
             name = "base" if row[0].text == "chb" else "gd"
             lasts = own.loc[own["variant"] == name, "lasts_first_s"]
-            assert row[table.heads.index("first lasts")].value == lasts.median()
+            assert row[table.heads.index("shortest life")].value == lasts.median()
     assert any("2 seeds" in note for note in table.notes)
 
 

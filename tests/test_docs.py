@@ -317,16 +317,13 @@ def test_every_card_of_the_first_page_asks_and_leads_on() -> None:
         assert re.fullmatch(r"    \[.+\]\(.+\)", card.rstrip().splitlines()[-1]), question
 
 
+def _needed(card: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.needs(extra) for text, extra in EXTRAS.items() if text in card]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "question",
-    [
-        pytest.param(
-            question,
-            marks=[pytest.mark.needs(need) for text, need in EXTRAS.items() if text in card],
-        )
-        for question, card in CARDS.items()
-    ],
+    "question", [pytest.param(name, marks=_needed(card)) for name, card in CARDS.items()]
 )
 def test_the_commands_of_every_card_run(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

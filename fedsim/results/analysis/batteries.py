@@ -450,7 +450,7 @@ class BatterySummary:
     def _lasting(self, own: pd.DataFrame) -> Iterator[Cell]:
         yield _over_seeds(own["run_s"], timespan)
         yield self._empty(own)
-        yield _event(own, "first")
+        yield _first_empty(own)
         yield from (_over_seeds(own[f"charge_{which}"], _charge) for which in ("lowest", "median"))
         yield from (_lasts(own, f"lasts_{which}_s") for which in ("first", "half"))
         yield _repeats(own)
@@ -497,10 +497,10 @@ def _over_seeds(values: "pd.Series[Any]", form: Any) -> Cell:
     return Cell(form(middle), f"{low} to {high}" if low != high else "", middle)
 
 
-def _event(own: pd.DataFrame, which: str) -> Cell:
-    """Return time and round in which batteries were empty."""
-    time = _over_seeds(own[f"{which}_s"], _within)
-    number = float(np.median(own[f"{which}_round"]))
+def _first_empty(own: pd.DataFrame) -> Cell:
+    """Return time and round in which the first battery was empty."""
+    time = _over_seeds(own["first_s"], _within)
+    number = float(np.median(own["first_round"]))
     return time._replace(text=f"{time.text}, round {_count(number)}") if isfinite(number) else time
 
 

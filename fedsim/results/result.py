@@ -199,7 +199,8 @@ class Result:
             y: a column of `rounds`: "gap", "objective", a measure of the scenario, or a cost; the
                 gap if not given, and the objective where no optimum is known.
             x: one or several columns, one panel per column: "round", "bits", "bits_up", "t",
-                "joules", or a measure; by default the first four costs, with `ax` "round".
+                "joules", or a measure; by default the first four costs, with `ax` "round". Against
+                energy, a thin line at the end of a curve is what radios take after the last round.
             by: "variant" for the mean over seeds with a band, "seed" for one curve per run.
             band: "min-max" over the seeds, "std" (one standard deviation), "interval" (95 %,
                 Student's t), or "none".
@@ -218,7 +219,7 @@ class Result:
         Example:
             >>> figure = result.plot("gap", x="joules", out=out / "gap.pdf")
             >>> figure.axes[0].get_xlabel()
-            'energy (J)'
+            'energy (J); thin: last tails'
         """
         columns = (x,) if isinstance(x, str) else tuple(x)
         curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}

@@ -4,7 +4,7 @@ Energy comes from the client table, the time of each depletion from the log, cap
 from the scenario.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf
 from pathlib import Path
@@ -367,7 +367,8 @@ class BatterySummary:
         )
         if times.shape[1] < 2:
             return ""
-        form, further = _life, _life
+        form: Callable[[float], str] = _life
+        further: Callable[[float], str] = _life
         if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
             times, form, further = times / runs, _such_runs, _lasting_runs
         middle = times.median().sort_values(ascending=False, kind="stable")

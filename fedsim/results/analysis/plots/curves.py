@@ -229,7 +229,7 @@ def _draw_tail(
 ) -> None:
     """Draw what radios take after the last round, until they sleep: a thin line with an end."""
     x, y = columns
-    after = AFTER.get(x)
+    after = AFTER.get(x, "")
     if after not in run or not len(run) or not run[after].iloc[-1] > 0:
         return
     end = run.iloc[-1]

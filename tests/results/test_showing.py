@@ -72,10 +72,12 @@ def test_it_draws_what_it_is_asked_for(result: fedsim.Result) -> None:
     assert axis.get_ylabel() == "nonzeros"
     assert re.fullmatch(r"energy \([kMm]?J\)(; thin: last tails)?", axis.get_xlabel())
     rounds = result.rounds[result.rounds["variant"] == "gd"]
-    line = axis.get_lines()[1]
-    assert line.get_label() == "gd"
-    until_asleep = rounds["joules"].sum() + rounds["joules_after"].iloc[-1]
-    assert line.get_xdata()[-1] == pytest.approx(until_asleep)  # type: ignore[index]
+    line, tail = axis.get_lines()[2:]
+    assert (line.get_label(), tail.get_label()) == ("gd", "_tail")
+    spent = rounds["joules"].sum()
+    until_asleep = spent + rounds["joules_after"].iloc[-1]
+    assert line.get_xdata()[-1] == pytest.approx(spent)  # type: ignore[index]
+    assert list(tail.get_xdata()) == pytest.approx([spent, until_asleep])
     assert np.array_equal(line.get_ydata(), rounds["nonzeros"])
     assert len(result.plot(x=("bits", "t", "joules")).axes) == 3
 

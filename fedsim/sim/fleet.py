@@ -378,7 +378,7 @@ class Fleet:
             return Unsettled(spent, NO_SPANS)
         if self._stages is None:
             kinds = self.radio_kinds.runs
-            self._stages = StageTable((count, kind.law.states) for count, kind in kinds)
+            self._stages = StageTable((count, kind.law.states.stages) for count, kind in kinds)
         parts = [*tails(states, now, self._stages.last(states.clients), self._stages.figure)]
         return Unsettled(spent, within_batteries(parts, self._may_empty(parts), self._empty_at))
 

@@ -13,8 +13,8 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic, overload, register_jitable
 
+from fedsim.core import laws
 from fedsim.problems.evaluators.kernel_cache import Function, cached_kernel, kernel_folder
-from fedsim.sim import laws
 
 # Fast-math would reassociate sums. NumPy's error model divides by zero without an exception, which
 # the kernels could not pass to Python.

@@ -1,5 +1,7 @@
 """The stages of a radio between two messages: when it is heard, and NB-IoT's as closed forms."""
 
+from collections.abc import Sequence
+from itertools import accumulate
 from math import inf
 from typing import Any
 
@@ -8,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.addons.robustness.exchange import wake
 from fedsim.physics.radios import NB_IOT, Connection, NarrowbandRadio, RadioStage, States
+from fedsim.physics.radios.stages import connect, reception_time, stage_records
+from fedsim.sim.arrays.paging import reception_times
 from tests.tiers import every
 
 NAMES = list(NB_IOT)
@@ -51,7 +56,7 @@ def test_a_message_is_heard_at_the_first_occasion_and_no_later_than_the_longest_
     number = data.draw(st.integers(0, len(states.stages) - 1))
     now = quarter / 4
     now = min(now, states.stages[number].time)
-    heard = states.reception_time(number, 0.0, now)
+    heard = reception_time(states.stages, number, 0.0, now)
     # By hand: walk through all occasions of all stages, in steps of a quarter of a second.
     since = 0.0
     for stage in states.stages[number:]:
@@ -82,41 +87,50 @@ worlds = st.lists(
 
 @given(worlds)
 def test_many_radios_are_each_heard_as_one_is_and_pass_its_stages(drawn: list[Any]) -> None:
-    """Each has figures of its own: the array form beside the event form, and beside a loop."""
+    """The law in kernels, on records, beside Python on objects, and beside a loop."""
     every = [
-        States(
-            (
-                RadioStage(power=3.0, time=4.0),
-                RadioStage(2.0, float(first[0]), first[1]),
-                RadioStage(1.0, float(second[0]), second[1]),
-                RadioStage(cycle=cycle),
-            )
+        (
+            RadioStage(power=3.0, time=4.0),
+            RadioStage(2.0, float(first[0]), first[1], 0.5, 6.0),
+            RadioStage(1.0, float(second[0]), second[1], 0.25, 5.0),
+            RadioStage(cycle=cycle, wake_time=1.5, wake_power=7.0),
         )
         for (first, second), cycle, _, _ in drawn
     ]
-    together = States(
-        tuple(
-            RadioStage(
-                *(
-                    np.array([getattr(states.stages[place], name) for states in every])
-                    for name in ("power", "time", "cycle", "wake_time", "wake_power")
-                )  # type: ignore[arg-type]  # columns
-            )
-            for place in range(4)
-        )
-    )
     number = np.array([stage for _, _, stage, _ in drawn])
-    now = np.array([quarter / 4 for *_, quarter in drawn])
-    heard = together.reception_times(number, np.zeros(len(drawn)), now)
-    passed = together.advance(number, np.zeros(len(drawn)), now)
-    for place, states in enumerate(every):
-        stage, since, joules, until = int(number[place]), 0.0, 0.0, float(now[place])
-        assert heard[place] == states.reception_time(stage, since, until)
-        while since + states.stages[stage].time < until:
-            joules += states.stages[stage].power * states.stages[stage].time
-            since, stage = since + states.stages[stage].time, stage + 1
-        assert [float(each[place]) for each in passed] == [stage, since, joules]
-        assert together.figure("power", passed[0])[place] == states.stages[stage].power
+    now, since = np.array([quarter / 4 for *_, quarter in drawn]), np.zeros(len(drawn))
+    records = stage_records(every)
+    heard = reception_times(records, np.arange(len(drawn)), number, since, now)
+    for paged in (False, True):
+        began, spent = np.zeros((2, len(drawn), 1))
+        column = since[:, None]
+        figures = records[:, None]
+        wake(figures, number[:, None], column, now[:, None], column, paged, began, spent)
+        for place, stages in enumerate(every):
+            stage, start, joules, until = int(number[place]), 0.0, 0.0, float(now[place])
+            assert heard[place] == reception_time(stages, stage, start, until)
+            ready, awake, drawn_joules = connect(stages, stage, start, until, paged)
+            joules = drawn_joules + stages[0].power * (ready - awake)
+            assert [began[place, 0], spent[place, 0]] == [ready, joules]
+            until = (
+                reception_time(stages, *_passed(stages, stage, until)[:2], until)
+                if paged
+                else until
+            )
+            stage, start, joules = _passed(stages, stage, until)
+            if stage:
+                joules += stages[stage].power * (until - start)
+                joules += stages[stage].wake_time * stages[stage].wake_power
+                until = start = until + stages[stage].wake_time
+            assert (ready, awake, drawn_joules) == pytest.approx((until, start, joules), rel=1e-12)
+
+
+def _passed(stages: Sequence[RadioStage], number: int, until: float) -> tuple[int, float, float]:
+    """Return the stage of a radio at a time, its begin, and the energy of all stages before it."""
+    ends = [*accumulate((stage.time for stage in stages[number:]), initial=0.0)]
+    over = sum(end < until for end in ends[1:])
+    before = stages[number : number + over]
+    return number + over, ends[over], sum(stage.power * stage.time for stage in before)
 
 
 def test_a_radio_without_stages_of_its_own_has_its_tail_and_is_idle() -> None:

@@ -31,7 +31,7 @@ from fedsim.core.blocks.nature import OF_TIMES
 from fedsim.core.ports import Array
 from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.networks import StarNetwork
-from fedsim.physics.radios import RadioStage, States
+from fedsim.physics.radios.stages import STAGE
 from fedsim.results.record.emissions import KILOWATT_HOUR
 from fedsim.scenario import Group, Scenario
 
@@ -69,7 +69,7 @@ class Clients:
         idle: power of device and radio at rest, W.
         working: power of the device at work, beyond idle power, W.
         per_operation, per_sample: time of one operation, or of one sample, s.
-        states: the stages of radios; values are of shape (n, W).
+        stages: the stages of radios, records of shape (n, W, stages).
         stateful: whether any radio has stages.
         paged: whether any radio cannot be reached at all times.
         reserve: energy that a battery can deliver before it reaches a mark, J; infinite on mains.
@@ -83,7 +83,7 @@ class Clients:
     working: Array
     per_operation: Array
     per_sample: Array
-    states: States
+    stages: NDArray[np.void]
     stateful: bool
     paged: bool
     reserve: Array
@@ -98,17 +98,14 @@ class Clients:
 
 
 def _part(whole: Any, ids: Numbers) -> Any:
-    """Return some rows of each array of clients, lanes or a stage."""
+    """Return some rows of each array of clients or lanes."""
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
-        if isinstance(value, np.ndarray) and value.ndim == 2:  # 1-d arrays are of the shared link
+        if isinstance(value, np.ndarray) and value.ndim > 1:  # 1-d arrays are of the shared link
             changed[field.name] = value[ids]
-        # Recursively, as lanes and stages have arrays of the same rows.
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, ids)
-        elif isinstance(value, States):
-            changed[field.name] = States(tuple(_part(stage, ids) for stage in value.stages))
     return replace(whole, **changed)
 
 
@@ -167,15 +164,18 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
 
     # Differences between devices multiply all work times.
     slower = _slower(groups, world, worlds)
-    states = _states(known, counts, worlds)
+    stages = _stages(known, counts, worlds)
+    passing, rest = stages[..., :-1], stages[..., -1]
     return Clients(
         idle=by_client(lambda group: group.device.idle + group.radio.idle),
         working=by_client(lambda group: group.device.working),
         per_operation=by_client(lambda group: group.per_operation) * slower,
         per_sample=by_client(lambda group: group.device.per_sample) * slower,
-        states=states,
-        stateful=bool(np.any(states.stateful)),
-        paged=any(bool(np.any(stage.cycle)) for stage in states.stages),
+        stages=stages,
+        stateful=any(
+            figure.any() for figure in (passing["time"], rest["wake_time"], rest["cycle"])
+        ),
+        paged=bool(stages["cycle"].any()),
         reserve=by_client(lambda group: group.reserve),
         leak=by_client(lambda group: group.leak),
         emitted=by_client(lambda group: group.emission_rate) if counts_grams(groups) else None,
@@ -190,16 +190,18 @@ def _places(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
         yield f"fleet.{number}", group
 
 
-def _states(known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int) -> States:
-    """Return the stages of all clients, each with figures of shape (n, W)."""
+def _stages(
+    known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int
+) -> NDArray[np.void]:
+    """Return the stages of all clients, records of shape (n, W, stages)."""
     longest = max(len(group.radio.stages) for group in known)
-    # Padded to equal numbers of stages, which an array needs.
-    padded = [group.radio.pad_stages(longest).stages for group in known]
-    figures = np.array(
-        [[[np.broadcast_to(x, worlds) for x in stage] for stage in stages] for stages in padded]
-    )
-    by_stage = np.repeat(figures, counts, axis=0)  # (n, stages, figures, W)
-    return States(tuple(RadioStage(*by_stage[:, place].swapaxes(0, 1)) for place in range(longest)))
+    records = np.empty((len(known), worlds, longest), STAGE)
+    for row, group in zip(records, known, strict=True):
+        # Padded to equal numbers of stages, which an array needs.
+        for place, figures in enumerate(group.radio.pad_stages(longest).stages):
+            for name, figure in zip(STAGE.fields or (), figures, strict=True):
+                row[name][:, place] = figure
+    return np.repeat(records, counts, axis=0)
 
 
 def counts_grams(groups: Sequence[Group]) -> bool:

@@ -129,9 +129,12 @@ class _WorldsRun:
         self._idle_power = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
-        cycle = np.broadcast_to(clients.states.stages[-1].cycle, shape)
+        *passing, rest = (clients.stages[..., place] for place in range(clients.stages.shape[-1]))
+        # What a radio takes after its last bit until it sleeps: seconds and joules.
+        self._tail_time = sum(stage["time"] for stage in passing)
+        self._tail_joules = sum(stage["power"] * stage["time"] for stage in passing)
         # A paged radio has had an occasion one cycle before 0; any other rests since for ever.
-        self._last = np.where(cycle > 0.0, -cycle, -np.inf)
+        self._last = np.where(rest["cycle"] > 0.0, -rest["cycle"], -np.inf)
         self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
         # The key is the load, and which radios have been active before.
@@ -187,7 +190,7 @@ class _WorldsRun:
 
     def _stage(self, ids: Numbers | slice) -> NDArray[np.int8]:
         """Return the stage of radios at their `_last`, shape (n, 1)."""
-        resting = len(self._clients.states.stages) - 1
+        resting = self._clients.stages.shape[-1] - 1
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
     def costs(self) -> tuple[Array, Array]:
@@ -195,7 +198,7 @@ class _WorldsRun:
 
         They are those of a run that ends now, as in `fedsim.results.analysis.costs.cumulative`.
         """
-        clients, spent = self._clients, self._drawn() + self._tails()[1]
+        clients, spent = self._clients, self._drawn()
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)
         # Emissions per joule are constant here, so the time at which it is drawn does not matter.
@@ -204,27 +207,14 @@ class _WorldsRun:
         return joules, (clients.emitted * (clients.idle * self.now + spent)).sum(axis=0)
 
     def _drawn(self) -> Array:
-        """Return the energy of each client so far beyond idle power, J, shape (M, W)."""
-        # The state itself does not change: a look must not disturb the run.
-        stage, since, ended = self._stages()
-        waiting = np.where(np.isfinite(since), self.now - since, 0.0)
-        drawn: Array = self._spent + ended + self._clients.states.figure("power", stage) * waiting
-        return drawn
-
-    def _stages(self) -> tuple[NDArray[np.integer], Array, Array]:
-        """Return the stage of each radio, its start, and the energy of ended stages."""
-        states = self._clients.states
-        return states.advance(self._stage(slice(None)), self._last, self.now)
-
-    def _tails(self) -> tuple[Array, Array]:
-        """Return when each radio sleeps, s, and what it takes from now until then, J."""
-        stage, since, _ = self._stages()
-        return self._clients.states.until_idle(stage, since, self.now)
+        """Return the energy of each client beyond idle power until its radio sleeps, J."""
+        return self._spent + np.where(self._woken[:, None], self._tail_joules, 0.0)
 
     def fits(self) -> Array:
         """Return the worlds in which no battery falls to a mark before its radio sleeps."""
         clients = self._clients
         # Marks are only tested at the end: a battery that is never charged falls monotonically.
-        asleep, after = self._tails()
-        drawn = self._drawn() + after + (clients.idle + clients.leak) * asleep
+        ends = np.where(self._woken[:, None], self._last + self._tail_time, self.now)
+        asleep = np.maximum(ends, self.now)
+        drawn = self._drawn() + (clients.idle + clients.leak) * asleep
         return np.asarray((drawn < clients.reserve).all(axis=0))

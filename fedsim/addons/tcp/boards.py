@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fedsim.addons.tcp.congestion import TICK
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 DUPLICATES = 3
 """Segments that must arrive after a segment before it counts as lost: RFC 6675."""

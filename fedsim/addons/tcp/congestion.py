@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import NamedTuple
 
-from fedsim.sim.laws import law, power, step
+from fedsim.core.laws import law, power, step
 
 MOST_TIMEOUT = 60.0
 """Longest timeout, s (RFC 6298)."""

@@ -8,7 +8,7 @@ from typing import Any
 from fedsim.addons.tcp.receiving import ANSWER, OPTIONS, SYN
 from fedsim.addons.tcp.transfers import send
 from fedsim.addons.tcp.ways import forward_one
-from fedsim.sim.laws import law
+from fedsim.core.laws import law
 
 FIRST_TIMEOUT = 1.0
 """First timeout of a SYN, s; doubled at each repetition: RFC 6298."""

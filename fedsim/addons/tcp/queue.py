@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from fedsim.core.laws import law, step
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.laws import law, step
 from fedsim.sim.network.processor_sharing import FairLink
 
 TOGETHER = 1e-9

@@ -35,7 +35,7 @@ from fedsim.addons.tcp.senders import (
     restart_timer,
     send_one,
 )
-from fedsim.sim.laws import law
+from fedsim.core.laws import law
 
 REORDERING = 1 / 4
 """Reordering window, in minimum round trips: RFC 8985."""

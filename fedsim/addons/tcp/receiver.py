@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 EVERY = 2
 """Segments in order per acknowledgement: RFC 1122, RFC 5681."""

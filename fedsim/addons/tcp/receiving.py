@@ -12,7 +12,7 @@ from fedsim.addons.tcp.receiver import (
     take_segment,
     take_train,
 )
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 BLOCK, BLOCKS = 64.0, 3
 """Additional bits of an acknowledgement per block out of order, and the largest number of such

@@ -17,7 +17,7 @@ from fedsim.addons.tcp.senders import (
     take_duplicate,
 )
 from fedsim.addons.tcp.window import Window
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 
 @law

@@ -20,7 +20,7 @@ from fedsim.addons.tcp.boards import (
     outruns_second,
     send_again,
 )
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 CLOSE = 1e-9
 """Tolerance for rounding when the window is compared with whole segments."""

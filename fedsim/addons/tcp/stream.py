@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.addons.tcp.congestion import utilisation
 from fedsim.addons.tcp.queue import join
 from fedsim.addons.tcp.receiver import count_arrived
-from fedsim.sim.laws import law
+from fedsim.core.laws import law
 
 WINDOWS, WIDEST = 24, 6
 """A stream has at least WINDOWS windows of WIDEST segments. Below that, timeouts are common."""

@@ -26,7 +26,7 @@ from fedsim.addons.tcp.sender import (
 from fedsim.addons.tcp.senders import CLOSE, begin, is_steady
 from fedsim.addons.tcp.stream import LEAST, begin_stream, may_flow, narrow_link
 from fedsim.addons.tcp.ways import forward, forward_one
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 AHEAD = 3
 """Number of windows for which a stream claims room in queues."""

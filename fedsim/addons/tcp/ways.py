@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsim.addons.tcp.queue import carry, carry_one, room
 from fedsim.addons.tcp.receiving import SYN, deliver, deliver_one, deliver_packet
-from fedsim.sim.laws import law, step
+from fedsim.core.laws import law, step
 
 Segment = tuple[Any, int, float, float, float, int]
 Train = tuple[Any, int, int, float, float, float, float, float, int]

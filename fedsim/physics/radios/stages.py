@@ -1,4 +1,4 @@
-"""The stages of a radio between two messages, and its promotion; a law for one radio or many.
+"""The stages of a radio between two messages, and its promotion: the law, for one radio.
 
 After its last bit a radio passes through its stages in order, each for its duration, and stays in
 the last one. LTE has a tail and then idles. NB-IoT listens, listens periodically (connected DRX),
@@ -10,24 +10,21 @@ Powers are relative to that of the last stage, whose own power is 0. A stage wit
 draws its mean power: the log has one row per stage, not one per paging occasion. An uplink message
 wakes the radio at once; a downlink message waits in the network for the next occasion to wake it.
 
-The law has a scalar form, for one radio at one instant, and an array form, for many radios, or one
-radio in many worlds. In the array form a figure of a stage may be an array, which broadcasts with
-the others.
+The functions of this module are laws (see `fedsim.core.laws`). Python calls them with a tuple of
+`RadioStage`, and kernels with a row of `stage_records`.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from math import ceil, inf
 from operator import or_
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.core.columns import larger
-from fedsim.core.ports import Array
-
-Numbers = NDArray[np.integer]
+from fedsim.core.laws import law
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +52,6 @@ class RadioStage:
 @dataclass(frozen=True, slots=True)
 class States:
     """The stages of a radio after its last bit.
-
-    >>> States((RadioStage(1.0, 10.0), RadioStage(cycle=4.0))).reception_time(1, 100.0, 105.0)
-    108.0
 
     Attributes:
         stages: two or more stages in order. In the first one the radio can always be reached; the
@@ -91,90 +85,107 @@ class States:
         """An upper bound of the wait of a downlink message until the radio can be reached, s."""
         return sum(stage.cycle for stage in self.stages)
 
-    # The event form.
 
-    def reception_time(self, number: int, since: float, now: float) -> float:
-        """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
+Stages = Sequence[RadioStage]
+"""The stages of a radio in order: objects, or records of `STAGE`."""
 
-        Args:
-            number: the index of the current stage.
-            since: the start of the stage, s.
-            now: the time at which the message is ready, s.
-        """
-        while (stage := self.stages[number]).cycle > 0:
-            occasion = max(ceil((now - since) / stage.cycle), 1)
-            due = since + occasion * stage.cycle
-            # An occasion after the end of the stage does not happen: the next stage has its own
-            # cycle.
-            if due <= since + stage.time:
-                return max(due, now)
-            since += stage.time
-            number += 1
-        return max(since, now)
+FIGURES = tuple(field.name for field in fields(RadioStage) if field.name != "name")
 
-    # The array form. Arguments and figures broadcast with each other.
+STAGE = np.dtype([(name, np.float64) for name in FIGURES])
+"""A stage as a record, without its name."""
 
-    def figure(self, name: str, number: Numbers) -> Array:
-        """Return a figure of each radio's current stage.
 
-        Args:
-            name: the name of an attribute of `RadioStage`, such as "power".
-            number: the index of each radio's stage.
-        """
-        first, *others = (getattr(stage, name) for stage in self.stages)
-        figures = first
-        for place, figure in enumerate(others, 1):
-            figures = np.where(number >= place, figure, figures)
-        return cast("Array", figures)
+def stage_records(radios: Sequence[Stages]) -> NDArray[np.void]:
+    """Return the stages of radios, shape (n, stages); records after a last stage are zeros."""
+    records = np.zeros((len(radios), max(map(len, radios))), STAGE)
+    for row, stages in zip(records, radios, strict=True):
+        for place, stage in enumerate(stages):
+            row[place] = tuple(getattr(stage, name) for name in FIGURES)
+    return records
 
-    def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
-        """End the stages that are over before a time.
 
-        Args:
-            number: the index of each radio's stage.
-            since: the start of this stage, s.
-            until: the time before which a stage has to end, s.
+@law
+def reception_time(stages: Stages, number: int, since: float, now: float) -> float:
+    """Return the time at which a downlink message reaches a radio, unless it wakes before, s.
 
-        Returns:
-            The index of each radio's stage at that time, its start in s, and the energy of the
-            ended stages in J.
-        """
-        joules: Array | float = 0.0
-        for place, stage in enumerate(self.stages[:-1]):
-            end = since + stage.time
-            over = (number == place) & (end < until)
-            joules = joules + np.where(over, stage.power, 0.0) * np.where(over, stage.time, 0.0)
-            number, since = number + over, np.where(over, end, since)
-        return number, since, cast("Array", joules)
+    Example:
+        >>> reception_time((RadioStage(1.0, 10.0), RadioStage(cycle=4.0)), 1, 100.0, 105.0)
+        108.0
 
-    def until_idle(self, number: Numbers, since: Array, now: Array) -> tuple[Array, Array]:
-        """Return when radios enter their last stage without messages, s, and their energy, J.
+    Args:
+        stages: the stages of the radio.
+        number: the index of the current stage.
+        since: the start of the stage, s.
+        now: the time at which the message is ready, s.
+    """
+    while stages[number].cycle > 0:
+        cycle = stages[number].cycle
+        occasion = max(ceil((now - since) / cycle), 1)
+        due = since + occasion * cycle
+        # An occasion after the end of the stage does not happen: the next stage has its own
+        # cycle.
+        if due <= since + stages[number].time:
+            return max(due, now)
+        since += stages[number].time
+        number += 1
+    return max(since, now)
 
-        Args:
-            number: the index of each radio's stage.
-            since: the start of this stage, s.
-            now: the time, s, from which on their energy counts.
-        """
-        joules, end = cast("Array", 0.0), since
-        for place, stage in enumerate(self.stages[:-1]):
-            passes = number <= place
-            begin, end = np.maximum(end, now), np.where(passes, end + stage.time, end)
-            joules = joules + np.where(passes, stage.power, 0.0) * np.maximum(end - begin, 0.0)
-        return np.maximum(end, now), joules
 
-    def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
-        """Return the result of `reception_time` for each radio."""
-        number, since, now = np.broadcast_arrays(number, since, now)
-        reached = now
-        with np.errstate(divide="ignore", invalid="ignore"):  # stages without a cycle or an end
-            for place, stage in enumerate(self.stages):
-                here = number == place
-                paged = here & (stage.cycle > 0)
-                occasion = np.maximum(np.ceil((now - since) / stage.cycle), 1.0)
-                due, end = since + occasion * stage.cycle, since + stage.time
-                in_time = paged & (due <= end)
-                reached = np.where(in_time, np.maximum(due, now), reached)
-                reached = np.where(here & ~paged, np.maximum(since, now), reached)
-                late = paged & ~in_time
-                number, since = number + late, np.where(late, end, since)
-        return reached
+@law
+def pass_stages(
+    stages: Stages, number: int, since: float, until: float
+) -> tuple[int, float, float]:
+    """End the stages that are over before a time.
+
+    Args:
+        stages: the stages of the radio.
+        number: the index of the current stage.
+        since: the start of the stage, s.
+        until: the time before which a stage has to end, s.
+
+    Returns:
+        The index of the stage at that time, its start in s, and the energy of the ended stages in
+        J.
+    """
+    joules = 0.0
+    while since + stages[number].time < until:  # the last stage has no end
+        joules += stages[number].power * stages[number].time
+        since += stages[number].time
+        number += 1
+    return number, since, joules
+
+
+@law
+def connect(
+    stages: Stages,
+    number: int,
+    since: float,
+    now: float,
+    paged: bool,  # noqa: FBT001 - kernels have no keywords
+) -> tuple[float, float, float]:
+    """Return a radio to its first stage for a message, after a promotion from any other stage.
+
+    Args:
+        stages: the stages of the radio.
+        number: the index of its stage at `since`.
+        since: the start of that stage, s.
+        now: the time at which the message is ready, s.
+        paged: whether the message waits until the radio can be reached.
+
+    Returns:
+        The time at which the radio is ready, the start of its first stage, both in s, and the
+        energy before that in J.
+    """
+    number, since, joules = pass_stages(stages, number, since, now)
+    if paged:
+        # While the message waits, the radio may enter its next stage, from which it is woken.
+        now = reception_time(stages, number, since, now)
+        number, since, passed = pass_stages(stages, number, since, now)
+        joules += passed
+    if number:
+        stage = stages[number]
+        if stage.power:  # the last stage has none, and may have begun an infinite time ago
+            joules += stage.power * (now - since)
+        joules += stage.wake_power * stage.wake_time
+        now = since = now + stage.wake_time
+    return now, since, joules

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.physics.radios import States
+from fedsim.physics.radios.stages import stage_records
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Route, Topology
 from fedsim.sim.members import ClientConfig
@@ -58,7 +58,7 @@ class ClassTable:
     Attributes:
         capacities: the capacities of links, bit/s; infinite for those that vary.
         shares_links: whether a link limits the messages of some client.
-        states: the radio states of each class.
+        stages: the stages of the radio of each class, records of shape (classes, stages).
         names: the names of radio stages.
     """
 
@@ -75,8 +75,14 @@ class ClassTable:
         ]
         self.capacities = [link.capacity.peak for link in links.links]
         self.shares_links = any(row[f"link{up}"] >= 0 for row in rows for up in (0, 1))
-        self.states = [kind.radio.states for _, (kind, _) in members.runs]
-        self.names, self._stages = _stage_columns(self.states)
+        radios = [kind.radio.states.stages for _, (kind, _) in members.runs]
+        self.stages = stage_records(radios)
+        # In the order of first use, and without the empty name of unnamed stages.
+        self.names = [*dict.fromkeys(stage.name for one in radios for stage in one if stage.name)]
+        self._names = np.full(self.stages.shape, -1)
+        for row, stages in zip(self._names, radios, strict=True):
+            for place, stage in enumerate(stages):
+                row[place] = self.names.index(stage.name) if stage.name else -1
         self._columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         sizes = [size for size, _ in members.runs]
         self._count = len(members)
@@ -109,31 +115,16 @@ class ClassTable:
     def of_stage(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> NDArray[Any]:
         """Return a constant of the stages that the radios of some clients are in, shape (n,)."""
         labels = 0 if self._class is None else self._class[clients]
-        constants: NDArray[Any] = self._stages[name][labels, stages]
+        constants: NDArray[Any] = self.stages[name][labels, stages]
         return constants
 
-    def states_of(self, client: int) -> States:
-        """Return the states of the radio of a client."""
-        return self.states[0 if self._class is None else int(self._class[client])]
+    def stage_names(self, clients: Ids, stages: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Return the index in `names` of the stage that each radio is in; -1 without a name."""
+        return self._names[0 if self._class is None else self._class[clients], stages]
 
-
-def _stage_columns(states: Sequence[States]) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """Return the names of stages, and constants by class and stage; `name` is an index or -1."""
-    # In the order of first use, and without the empty name of unnamed stages.
-    names = list(dict.fromkeys(stage.name for state in states for stage in state.stages))
-    names = [name for name in names if name]
-    shape = len(states), max(len(state.stages) for state in states)
-    columns: dict[str, NDArray[Any]] = {"name": np.full(shape, -1, np.int64)}
-    for key in ("time", "power", "cycle", "wake_time", "wake_power"):
-        columns[key] = np.zeros(shape)
-    for number, state in enumerate(states):
-        for place, stage in enumerate(state.stages):
-            for key, column in columns.items():
-                value = getattr(stage, key)
-                if key == "name":
-                    value = names.index(value) if value else -1
-                column[number, place] = value
-    return names, columns
+    def labels(self, clients: Ids) -> NDArray[np.intp]:
+        """Return the class of each of some clients, shape (n,)."""
+        return np.zeros(len(clients), int) if self._class is None else self._class[clients]
 
 
 def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) -> dict[str, float]:

@@ -252,14 +252,11 @@ class RadioArrays:
         places = np.flatnonzero(paged)
         if not len(places):
             return
+        from fedsim.sim.arrays.paging import reception_times  # a kernel, which few radios need
+
         asleep, now = ids[places], ready[places]
-        reached = now.copy()
-        for indices in self._table.alike(asleep):
-            alike = asleep[indices]
-            states = self._table.states_of(int(alike[0]))
-            reached[indices] = states.reception_times(
-                self._stage[alike], self._since[alike], now[indices]
-            )
+        labels, stages = self._table.labels(asleep), self._table.stages
+        reached = reception_times(stages, labels, self._stage[asleep], self._since[asleep], now)
         late = np.flatnonzero(reached > now)
         # While a message waits, its radio may move on to its next stage, from which it is woken.
         if len(late):
@@ -299,7 +296,7 @@ class RadioArrays:
         """Record the time that radios have waited in their stages, up to now."""
         stages = self._stage[ids]
         power = self._table.of_stage("power", ids, stages)
-        names = self._table.of_stage("name", ids, stages) if self._table.names else None
+        names = self._table.stage_names(ids, stages) if self._table.names else None
         return self._log(Event.TAIL, ids, self._since[ids], now, events, rows, power, names)
 
     def _log(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import inf, nan
 
+from fedsim.physics.radios.stages import reception_time
 from fedsim.physics.signals import Signal
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.rounds import Traffic
@@ -274,7 +275,7 @@ class CellularRadio(RadioMeter):
         "_round",
         "_since",
         "_stage",
-        "_states",
+        "_stages",
         "_traffic",
         "_turn",
         "_waking",
@@ -291,16 +292,16 @@ class CellularRadio(RadioMeter):
         loads: OpenLoads,
     ) -> None:
         super().__init__(kind, supply)
-        self._states = kind.law.states
+        self._stages = kind.law.states.stages
         self._node = node
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
         self._loads, self._open = loads, -1  # the number of its open load; -1 without one
         self._round = 0  # of the last message
-        self._last_stage = self._stage = len(self._states.stages) - 1
+        self._last_stage = self._stage = len(self._stages) - 1
         # Start of the time in its stage without bits. It can be reached as the run begins.
-        self._since = -self._states.stages[self._last_stage].cycle
+        self._since = -self._stages[self._last_stage].cycle
         self._waking = False  # from its stage
         self._ready = 0.0  # the end of waking up, s
         self._turn = 0  # timers of earlier turns are stale
@@ -314,7 +315,7 @@ class CellularRadio(RadioMeter):
 
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""
-        return now if self._waking else self._states.reception_time(self._stage, self._since, now)
+        return now if self._waking else reception_time(self._stages, self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
         """Return when the radio is ready, s: after a promotion, if it is idle."""
@@ -324,7 +325,7 @@ class CellularRadio(RadioMeter):
         if not self._stage:
             return now
         resting = self._stage == self._last_stage
-        wake_time = self._states.stages[self._stage].wake_time
+        wake_time = self._stages[self._stage].wake_time
         if not resting:
             self._log_stage()
             self._book()
@@ -357,7 +358,7 @@ class CellularRadio(RadioMeter):
     def _await_expiry(self, since: float) -> None:
         # Last in its instant: a message at the very end of the tail still finds it connected.
         self._armed = True
-        due = max(since + self._states.stages[self._stage].time, self._calendar.now)
+        due = max(since + self._stages[self._stage].time, self._calendar.now)
         self._calendar.call(due, self._expire, self._turn, SETTLE)
 
     def _expire(self, turn: int) -> None:
@@ -367,7 +368,7 @@ class CellularRadio(RadioMeter):
         self._armed = False
         if min(self.began) < inf:
             return  # the end of the message sets the timer again
-        if self._calendar.now < self._since + self._states.stages[self._stage].time:
+        if self._calendar.now < self._since + self._stages[self._stage].time:
             self._await_expiry(self._since)
         elif self._stage + 1 == self._last_stage:
             self.switch_off()
@@ -419,7 +420,7 @@ class CellularRadio(RadioMeter):
         if self._open >= 0:
             self._loads.end(self._open)
             self._open = -1
-        stage, begin = self._states.stages[self._stage], self._loads.begin
+        stage, begin = self._stages[self._stage], self._loads.begin
         if self._waking:
             since = self._ready - stage.wake_time
             self._open = begin(self._node, since, stage.wake_power, self._ready, 0)
@@ -431,13 +432,13 @@ class CellularRadio(RadioMeter):
             self._open = begin(self._node, self._since, stage.power, ends, self._stage + 1)
 
     def _log_promotion(self) -> None:
-        wake_time = self._states.stages[self._stage].wake_time
+        wake_time = self._stages[self._stage].wake_time
         self._log_state(Event.PROMOTION, self._ready - wake_time)
 
     def _log_stage(self) -> None:
         """Record the stage in which it waits, up to now; being idle has no rows."""
         if self._stage != self._last_stage:
-            name = self._states.stages[self._stage].name
+            name = self._stages[self._stage].name
             self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)
 
     def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
@@ -462,7 +463,7 @@ class CellularRadio(RadioMeter):
 
     @property
     def _state_power(self) -> float:
-        stage = self._states.stages[self._stage]
+        stage = self._stages[self._stage]
         return stage.wake_power if self._waking else stage.power
 
     @property

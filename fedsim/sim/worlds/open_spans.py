@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.core.ports import Array, ClientId
-from fedsim.physics.radios.stages import States as RadioStates
+from fedsim.physics.radios.stages import Stages, stage_records
 
 Ids = NDArray[np.intp]
 
@@ -120,19 +120,14 @@ class StageTable:
     """The stages of the radios of a fleet, looked up by client.
 
     Args:
-        kinds: the states of radios, with the number of clients that have them, in their order.
+        kinds: the stages of radios, with the number of clients that have them, in their order.
     """
 
-    def __init__(self, kinds: Iterable[tuple[int, RadioStates]]) -> None:
-        counts, states = zip(*kinds, strict=True)
-        shape = len(states), max(len(each.stages) for each in states)
-        self._last = np.array([len(each.stages) - 1 for each in states])
-        self._figures = {name: np.zeros(shape) for name in ("power", "time")}
-        for number, each in enumerate(states):
-            for place, stage in enumerate(each.stages):
-                for name, figures in self._figures.items():
-                    figures[number, place] = getattr(stage, name)
-        self._kinds = np.repeat(np.arange(len(states)), counts)
+    def __init__(self, kinds: Iterable[tuple[int, Stages]]) -> None:
+        counts, stages = zip(*kinds, strict=True)
+        self._last = np.array([len(each) - 1 for each in stages])
+        self._records = stage_records(stages)
+        self._kinds = np.repeat(np.arange(len(stages)), counts)
 
     def last(self, clients: Ids) -> NDArray[np.integer]:
         """Return the number of the last stage of each radio."""
@@ -140,7 +135,7 @@ class StageTable:
 
     def figure(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> Array:
         """Return a figure of the stages that radios are in; see `Figure`."""
-        figures: Array = self._figures[name][self._kinds[clients], stages]
+        figures: Array = self._records[name][self._kinds[clients], stages]
         return figures
 
 

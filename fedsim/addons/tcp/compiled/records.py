@@ -29,9 +29,9 @@ from numba.extending import (
 from fedsim.addons.tcp.compiled import interpreted
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.kinds import Integers, Record
+from fedsim.core.laws import LAWS
 from fedsim.problems.evaluators.kernel_cache import Function
 from fedsim.sim.kernels import OPTIONS, PART
-from fedsim.sim.laws import LAWS
 
 _WORD = ir.IntType(64)
 _BUFFERS = {"words": types.CPointer(types.int64), "reals": types.CPointer(types.float64)}

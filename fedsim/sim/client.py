@@ -38,7 +38,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply, harvested, state_of_charge
-from fedsim.sim.power.unsettled import OpenLoads
+from fedsim.sim.power.unsettled import OpenWork
 from fedsim.sim.worlds.client_work import check_result, submit_work
 from fedsim.sim.worlds.clock import Clock, Clocked
 
@@ -59,7 +59,7 @@ class Equipment:
         rng: returns the random stream of a purpose and an entity.
         take_back: see `TakeBack`.
         looks: the set to which the names of what the method reads are added.
-        loads: the work and the states of radios in progress.
+        work: the work in progress.
     """
 
     calendar: Calendar
@@ -73,7 +73,7 @@ class Equipment:
     rng: Callable[..., np.random.Generator]
     take_back: TakeBack
     looks: set[str]
-    loads: OpenLoads
+    work: OpenWork
 
 
 class Participant(Clocked):
@@ -194,7 +194,7 @@ class Worker(Participant):
         processor: the processor of the worker.
     """
 
-    __slots__ = ("_loads", "_log", "_supply", "_traffic", "_waits", "processor")
+    __slots__ = ("_log", "_supply", "_traffic", "_waits", "_work", "processor")
 
     def __init__(self, protocol: Endpoint, equipment: Equipment) -> None:
         super().__init__(protocol, equipment.calendar, equipment.processor.device, equipment)
@@ -202,7 +202,7 @@ class Worker(Participant):
         self._supply = equipment.supply
         self._log = equipment.log
         self._traffic = equipment.traffic
-        self._loads = equipment.loads
+        self._work = equipment.work
         self._waits: Waits  # set by the task that runs it
 
     @property
@@ -237,7 +237,7 @@ class Worker(Participant):
             # Zero-duration work of a batching evaluator yields once, so that all ready clients
             # submit theirs first. They resume in the same order, one turn of the loop later.
             if end > now or (number == 1 and self._evaluator.together):
-                load = self._loads.begin(self.id, begin, self.processor.watts)
+                entry = self._work.begin(self.id, begin, self.processor.watts)
                 try:
                     await (self._waits.until(end) if end > now else asyncio.sleep(0))
                 except asyncio.CancelledError:
@@ -248,7 +248,7 @@ class Worker(Participant):
                     self._charge(max(self._calendar.now - begin, 0.0))
                     raise
                 finally:
-                    self._loads.end(load)
+                    self._work.end(entry)
             # `end - begin` may differ from `seconds` in the last bit. The log keeps the span that
             # passed on the clock, and energy has to be that of the same span.
             self._charge(end - begin, work.operations, work.samples)

@@ -31,7 +31,7 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
-from fedsim.sim.power.unsettled import OpenLoads
+from fedsim.sim.power.unsettled import OpenWork, open_states
 from fedsim.sim.presence import Charges, Presence
 from fedsim.sim.worlds.open_spans import (
     NO_SPANS,
@@ -128,7 +128,7 @@ class Fleet:
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
             or by a kernel; otherwise None.
-        loads: the work and the states of radios in progress.
+        work: the work in progress.
         radios: the radios by client.
         radio_kinds: the constants of each radio.
     """
@@ -149,7 +149,8 @@ class Fleet:
         self.take_back = setup.take_back  # read once, as every access creates a new object
         self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
-        self.loads = OpenLoads()
+        self.work = OpenWork()
+        self._awake: dict[CellularRadio, None] = {}
         self._stages: StageTable | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
@@ -201,7 +202,7 @@ class Fleet:
         if not kind.stateful:
             return RadioMeter(kind, supply)
         ends = self._calendar, self._log, self._traffic
-        return CellularRadio(kind, client, supply, *ends, self.loads)
+        return CellularRadio(kind, client, supply, *ends, self._awake)
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
@@ -359,7 +360,7 @@ class Fleet:
             rng=setup.rng,
             take_back=self.take_back,
             looks=looks,
-            loads=self.loads,
+            work=self.work,
         )
 
     def oracle(self, client: ClientId) -> Oracle:
@@ -372,8 +373,9 @@ class Fleet:
         Args:
             messages: the messages in progress, until now.
         """
-        now, states = self._calendar.now, self.loads.states()
-        spent = Spans.join([self.loads.spans(now), messages])
+        now = self._calendar.now
+        waited, states = open_states(self._awake, now)
+        spent = Spans.join([self.work.spans(now), waited, messages])
         if not len(states.clients):
             return Unsettled(spent, NO_SPANS)
         if self._stages is None:

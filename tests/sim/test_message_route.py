@@ -15,7 +15,7 @@ from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.client import SimClient
 from tests.conftest import ROOT
 
-MOST = 14
+MOST = 13
 """The files of fedsim that one message may pass."""
 
 PACKAGE = str(ROOT / "fedsim")

@@ -12,7 +12,6 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.radio import CellularRadio
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Part, Supply
-from fedsim.sim.power.unsettled import OpenLoads
 from tests.sim.radios import RadioModel
 from tests.tiers import every
 
@@ -43,7 +42,7 @@ class Bench:
     def __post_init__(self) -> None:
         kind = RadioKind.of(self.model, self.model.rates({}))
         log = cast("EventLog", self.rows)
-        self.radio = CellularRadio(kind, 0, None, self.calendar, log, Traffic(), OpenLoads())
+        self.radio = CellularRadio(kind, 0, None, self.calendar, log, Traffic(), {})
 
     def until(self, end: float) -> None:
         """Let time pass, which never goes back."""

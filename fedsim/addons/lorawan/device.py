@@ -111,7 +111,7 @@ class FrameMeter(RadioMeter):
         self._watts = 0.0
         self.joules += joules
         self.update_load()
-        self._book()
+        self.book()
         return joules
 
     def pay(self, up: bool, joules: float) -> None:
@@ -125,7 +125,7 @@ class FrameMeter(RadioMeter):
         self.joules += joules
         return joules
 
-    def end(self, now: float, bits: float, up: bool) -> float:
+    def end(self, now: float, bits: float, up: int) -> float:
         """Return the energy of a completed message, J."""
         joules, self._spent[up] = self._spent[up], 0.0
         self.began[up] = inf

@@ -120,7 +120,8 @@ class ClassTable:
 
     def stage_names(self, clients: Ids, stages: NDArray[np.integer]) -> NDArray[np.intp]:
         """Return the index in `names` of the stage that each radio is in; -1 without a name."""
-        return self._names[0 if self._class is None else self._class[clients], stages]
+        names: NDArray[np.intp] = self._names[self.labels(clients), stages]
+        return names
 
     def labels(self, clients: Ids) -> NDArray[np.intp]:
         """Return the class of each of some clients, shape (n,)."""

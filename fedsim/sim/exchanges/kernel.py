@@ -8,19 +8,11 @@ So the log is the same to the last bit.
 from pathlib import Path
 from typing import Any
 
+from fedsim.physics.radios import stages
 from fedsim.results.record import schema
 from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.exchanges.events import schedule, take_next, write
-from fedsim.sim.exchanges.lanes import (
-    begin,
-    end,
-    enqueue,
-    expire,
-    flow,
-    framing_of,
-    mark_idle,
-    promote,
-)
+from fedsim.sim.exchanges.lanes import begin, enqueue, flow, framing_of
 from fedsim.sim.exchanges.layout import (
     ARRIVE,
     ASKS,
@@ -35,10 +27,14 @@ from fedsim.sim.exchanges.layout import (
     KernelTables,
 )
 from fedsim.sim.kernels import part, stored_by
+from fedsim.sim.power import transitions
 
 _SENT, _RECEIVED, _COMPUTED = int(Event.SEND), int(Event.RECEIVE), int(Event.COMPUTE)
 
-kernel = stored_by([*sorted(Path(__file__).parent.glob("*.py")), Path(str(schema.__file__))])
+_FILES = str(schema.__file__), transitions.__file__, stages.__file__
+_SOURCES = *sorted(Path(__file__).parent.glob("*.py")), *map(Path, _FILES)
+
+kernel = stored_by(_SOURCES)
 
 
 @part
@@ -50,7 +46,7 @@ def arrive(tables: KernelTables, number: int) -> None:
     sent: Any = tables.messages[message]
     which, up = number >> 1, number & 1
     bits = sent.payload + sent.header
-    joules = end(tables, which, up, bits + lane.framing)
+    joules = transitions.end(tables.nodes[which], total.now, bits + lane.framing, up)
     total.joules += joules
     if up:
         event, peer = _SENT, sent.receiver
@@ -65,7 +61,7 @@ def arrive(tables: KernelTables, number: int) -> None:
     row.transport_bits = sent.framing
     lane.current = -1
     if tables.nodes[which].stateful:
-        mark_idle(tables, which, up)
+        transitions.mark_idle(tables.nodes[which], up, tables)
     if lane.head >= 0:
         # The next message of the queue starts before the receiver reacts, as in
         # `ServerLanes._arrive`.
@@ -243,12 +239,12 @@ def execute(tables: KernelTables) -> None:
     elif kind == FLOW:
         flow(tables, which)
     elif kind == EXPIRE:
-        expire(tables, which, turn)
+        transitions.expire(tables.nodes[which], turn, tables)
     elif kind == COMPUTED:
         charge(tables, which)
         total.running = which  # the node goes on within this event, as a coroutine does
     else:
-        promote(tables, which, turn)
+        transitions.promote(tables.nodes[which], turn, tables)
 
 
 @kernel

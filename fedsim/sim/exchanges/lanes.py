@@ -1,12 +1,16 @@
 """The kernel's radios and lanes; see `fedsim.sim.power.radio`, `fedsim.sim.network.transport`."""
 
-from math import inf
+from collections.abc import Callable
 from typing import Any
 
+from numba.extending import overload
+
+from fedsim.core.laws import Function
 from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.exchanges.events import find_start, forget_start, schedule, start_at, write
 from fedsim.sim.exchanges.layout import ARRIVE, EXPIRE, PROMOTE, KernelTables
-from fedsim.sim.kernels import part
+from fedsim.sim.kernels import OPTIONS, PART, part, register_laws
+from fedsim.sim.power import transitions
 
 _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
 
@@ -14,126 +18,56 @@ _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
 _SETTLES = 2**62
 """Added to the serial numbers of events that come last in their instant."""
 
-# Radios with a tail, or with a promotion.
+# What the transitions of a radio do beside, in the kernel.
 
 
-@part
-def log_state(tables: KernelTables, which: int, event: int, since: float, watts: float) -> None:
-    """See `CellularRadio._log_state`."""
-    node: Any = tables.nodes[which]
-    total: Any = tables.total[0]
-    now = total.now
-    if now > since:
-        joules = watts * (now - since)
-        node.radio_joules += joules
+def _in_kernels(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Return a decorator: kernels execute its function in place of another one."""
+
+    def register(body: Function) -> Function:
+        overload(function, jit_options=OPTIONS | PART, strict=False)(lambda *_: body)
+        return body
+
+    return register
+
+
+@_in_kernels(transitions.clock)
+def _clock(r: Any, tables: KernelTables) -> float:  # noqa: ARG001
+    return float(tables.total[0].now)
+
+
+@_in_kernels(transitions.set_timer)
+def _set_timer(r: Any, when: float, expiry: bool, tables: KernelTables) -> None:
+    kind, key = (EXPIRE, _SETTLES) if expiry else (PROMOTE, 0)
+    schedule(tables, when, kind, r.number, r.turn, key)
+
+
+@_in_kernels(transitions.write_state)
+def _write_state(r: Any, span: float, joules: float, tables: KernelTables) -> None:
+    if span > 0.0:
+        total: Any = tables.total[0]
         total.joules += joules
-        write(tables, event, which, NO_PEER, node.radio_round, now - since, joules)
+        event = _PROMOTION if r.waking else _TAIL
+        write(tables, event, r.number, NO_PEER, r.round_number, span, joules)
 
 
-@part
-def wake(tables: KernelTables, which: int, number: int) -> float:
-    """See `CellularRadio.wake`."""
-    node: Any = tables.nodes[which]
-    now: float = tables.total[0].now
-    node.radio_round = number
-    if node.waking:
-        return float(node.ready)
-    if not node.idle:
-        return now
-    # Timers of earlier turns are stale: see `promote` and `expire`.
-    node.turn += 1
-    node.armed = 0
-    node.waking = 1
-    node.ready = now + node.wake_time
-    schedule(tables, node.ready, PROMOTE, which, node.turn, 0)
-    return float(node.ready)
+@_in_kernels(transitions.set_rate)
+def _set_rate(r: Any, up: int, rate: float) -> None:
+    """Do nothing: nodes have no batteries."""
 
 
-@part
-def await_expiry(tables: KernelTables, which: int) -> None:
-    """See `CellularRadio._await_expiry`."""
-    node: Any = tables.nodes[which]
-    node.armed = 1
-    # The end may have passed while bits flowed.
-    due = max(node.since + node.tail_time, tables.total[0].now)
-    # Last in its instant: a message at the very end of the tail still finds the radio connected.
-    schedule(tables, due, EXPIRE, which, node.turn, _SETTLES)
+@_in_kernels(transitions.book)
+@_in_kernels(transitions.update_load)
+def _charge(r: Any) -> None:
+    """Do nothing: nodes have no batteries."""
 
 
-@part
-def connect(tables: KernelTables, which: int) -> None:
-    """See `CellularRadio._connect`."""
-    node: Any = tables.nodes[which]
-    node.idle = 0
-    node.since = tables.total[0].now
-    if not node.armed:
-        await_expiry(tables, which)
+@_in_kernels(transitions.add_extras)
+def _add_extras(r: Any, joules: float, now: float, up: int) -> float:  # noqa: ARG001
+    return joules
 
 
-@part
-def promote(tables: KernelTables, which: int, turn: int) -> None:
-    """See `CellularRadio._promote`."""
-    node: Any = tables.nodes[which]
-    # Events cannot be cancelled. A promotion or a timer of an earlier turn finds another number,
-    # and does nothing.
-    if turn == node.turn:
-        log_state(tables, which, _PROMOTION, node.ready - node.wake_time, node.wake_power)
-        node.waking = 0
-        connect(tables, which)
-
-
-@part
-def expire(tables: KernelTables, which: int, turn: int) -> None:
-    """See `CellularRadio._expire`."""
-    node: Any = tables.nodes[which]
-    if turn != node.turn:
-        return
-    node.armed = 0
-    # A message is under way: its end sets the timer again.
-    if node.began[0] < inf or node.began[1] < inf:
-        return
-    now = tables.total[0].now
-    # Bits have flowed since the timer was set, so the tail ends later.
-    if now < node.since + node.tail_time:
-        await_expiry(tables, which)
-        return
-    log_state(tables, which, _TAIL, node.since, node.tail_power)
-    node.since = now
-    node.idle = 1
-    node.turn += 1
-
-
-@part
-def end(tables: KernelTables, which: int, up: int, bits: int) -> float:
-    """See `RadioMeter.end`."""
-    node: Any = tables.nodes[which]
-    now = tables.total[0].now
-    on = min(node.began[0], node.began[1])
-    # Connected power is paid once for the time that both directions share.
-    on = max(on, node.paid_until)
-    joules = node.per_bit[up] * bits
-    if on < now:
-        joules += node.held * (now - on)
-    node.paid_until = now
-    node.began[up] = inf
-    node.radio_joules += joules
-    return float(joules)
-
-
-@part
-def mark_idle(tables: KernelTables, which: int, up: int) -> None:
-    """See `CellularRadio.mark_idle`."""
-    node: Any = tables.nodes[which]
-    flowed = node.flowing
-    node.began[up] = inf
-    node.flowing &= ~(1 << up)
-    if not node.waking and not node.idle and not node.flowing:
-        if flowed:
-            connect(tables, which)
-        # The message was cut off before its bits flowed: the tail goes on.
-        elif not node.armed:
-            await_expiry(tables, which)
-
+register_laws()
 
 # Lanes.
 
@@ -156,7 +90,7 @@ def begin(tables: KernelTables, number: int, message: int) -> None:
     lane.current = message
     lane.framing = framing_of(lane, bits)
     if node.stateful:
-        lane.began = wake(tables, which, sent.round) + lane.latency
+        lane.began = transitions.wake(node, now, sent.round, tables) + lane.latency
         node.began[up] = lane.began
         # A stateful radio has an event as bits begin to flow, which ends its wait.
         start_at(tables, lane.began, number)
@@ -199,7 +133,5 @@ def flow(tables: KernelTables, first: int) -> None:
         sent = messages[lanes[number].current]
         bits = sent.payload + sent.header + lanes[number].framing
         schedule(tables, now + bits / lanes[number].cap if bits else now, ARRIVE, number, 0, 0)
-        if not nodes[which].flowing and not nodes[which].waking and not nodes[which].idle:
-            log_state(tables, which, _TAIL, nodes[which].since, nodes[which].tail_power)
-        nodes[which].flowing |= 1 << up
+        transitions.begin(nodes[which], up, 0.0, tables)
         number = lanes[number].follows

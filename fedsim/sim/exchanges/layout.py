@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.core.ports import ClientId
+from fedsim.physics.radios.stages import STAGE
 from fedsim.results.record.schema import ROW_DTYPE
 
 Records = NDArray[np.void]
 
 NODE = np.dtype(
     [
-        # Radio: constants, then state; see `CellularRadio`.
+        # Radio; see `CellularRadio`.
+        ("number", "i8"),
         ("stateful", "i8"),
         ("held", "f8"),
         ("per_bit", "f8", (2,)),  # down, then up
-        ("tail_time", "f8"),
-        ("tail_power", "f8"),
-        ("wake_time", "f8"),
-        ("wake_power", "f8"),
-        ("idle", "i8"),
+        ("stages", STAGE, (2,)),
+        ("last", "i8"),
+        ("stage", "i8"),
         ("waking", "i8"),
         ("armed", "i8"),
         ("turn", "i8"),
@@ -34,8 +34,9 @@ NODE = np.dtype(
         ("ready", "f8"),
         ("began", "f8", (2,)),
         ("paid_until", "f8"),
-        ("radio_joules", "f8"),
-        ("radio_round", "i8"),
+        ("extras", "i8"),  # always 0
+        ("joules", "f8"),
+        ("round_number", "i8"),
         # Processor.
         ("power", "f8"),
         ("work_joules", "f8"),
@@ -186,6 +187,7 @@ class KernelTables(NamedTuple):
             seconds,
             seconds.view(np.int64),
         )
+        tables.nodes["number"] = np.arange(count)
         tables.nodes["degree"] = degrees
         tables.nodes["first"] = np.cumsum(degrees) - degrees
         tables.nodes["began"] = np.inf

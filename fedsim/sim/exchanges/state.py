@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.core.ports import Array, ClientId, Message
+from fedsim.physics.radios.stages import stage_records
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.exchanges.layout import KernelTables, Records
@@ -34,12 +35,8 @@ def enter_kinds(
         records["held"], records["per_bit"] = radio.powers.held, radio.per_bit
         records["stateful"] = radio.stateful
         if radio.stateful:
-            tail, idle = radio.law.states.stages
-            records["idle"] = 1
-            # One paging cycle before 0: a paged radio can be reached as the run begins.
-            records["since"] = -idle.cycle
-            records["tail_time"], records["tail_power"] = tail.time, tail.power
-            records["wake_time"], records["wake_power"] = idle.wake_time, idle.wake_power
+            records["stages"] = stage_records([radio.law.states.stages])
+            records["last"] = records["stage"] = 1
         packets, rates = radio.law.packaging, (kind.rates.down, kind.rates.up)
         for up, rate in enumerate(rates):
             # Even rows are downlinks, odd ones uplinks.
@@ -65,31 +62,33 @@ def hand_back(
     nodes = tables.nodes
     network.message_log.delivered = int(tables.total["delivered"][0])
     busy = tables.lanes["current"].reshape(-1, 2) >= 0
-    active = (nodes["stateful"] & (1 - nodes["idle"] | nodes["waking"]) > 0) | busy.any(axis=1)
+    awake = (nodes["stage"] < nodes["last"]) | (nodes["waking"] > 0)
+    active = awake | busy.any(axis=1)
     for number in np.flatnonzero(active).tolist():
         _leave_radio(network.lane_of(number, up=True).radio, nodes[number])
         for up in (False, True):
             if busy[number, int(up)]:
                 _leave_lane(tables, network, number, up, sent)
     # The network charges the radios that it takes over, with all that they have spent so far.
-    joules: Array = nodes["work_joules"] + np.where(active, 0.0, nodes["radio_joules"])
+    joules: Array = nodes["work_joules"] + np.where(active, 0.0, nodes["joules"])
     return joules
 
 
 def unsettled(tables: KernelTables, now: float) -> Unsettled:
     """Return the energy of work, messages and radio states that no row has charged yet.
 
-    See `OpenLoads`, and `ServerLanes.open_spans`.
+    See `fedsim.sim.power.unsettled`, and `ServerLanes.open_spans`.
     """
     nodes = tables.nodes
     works = np.flatnonzero((nodes["work_begun"] >= 0.0) & (nodes["work_begun"] < now))
     waking = np.flatnonzero(nodes["waking"])
-    connected = (nodes["stateful"] & (1 - nodes["waking"]) & (1 - nodes["idle"])) > 0
+    tail, idle = nodes["stages"][:, 0], nodes["stages"][:, 1]
+    connected = (nodes["waking"] == 0) & (nodes["stage"] < nodes["last"])
     waiting = np.flatnonzero(connected & (nodes["flowing"] == 0))
     flowing = np.flatnonzero(connected & (nodes["flowing"] > 0))
     ready, since = nodes["ready"][waking], nodes["since"][waiting]
-    promoted, wake_watts = ready - nodes["wake_time"][waking], nodes["wake_power"][waking]
-    watts = nodes["tail_power"][waiting]
+    promoted, wake_watts = ready - idle["wake_time"][waking], idle["wake_power"][waking]
+    watts = tail["power"][waiting]
     spent = Spans.join(
         [
             Spans.at_power(works, nodes["work_begun"][works], now, nodes["power"][works]),
@@ -102,13 +101,13 @@ def unsettled(tables: KernelTables, now: float) -> Unsettled:
     over, still = np.full(len(flowing), -inf), np.zeros(len(flowing))
     kinds = (
         (waking, ready, wake_watts, np.zeros(len(waking), int)),
-        (waiting, since + nodes["tail_time"][waiting], watts, np.ones(len(waiting), int)),
+        (waiting, since + tail["time"][waiting], watts, np.ones(len(waiting), int)),
         (flowing, over, still, np.zeros(len(flowing), int)),
     )
     states = States(*map(np.concatenate, zip(*kinds, strict=True)))
 
     def figure(name: str, clients: NDArray[np.intp], _: NDArray[np.integer]) -> Array:
-        return np.asarray(nodes[f"tail_{name}"][clients])
+        return np.asarray(tail[name][clients])
 
     last = np.ones(len(states.clients), int)
     return Unsettled(spent, Spans.join([NO_SPANS, *tails(states, now, last, figure)]))
@@ -143,16 +142,16 @@ def _leave_radio(radio: RadioMeter, record: Any) -> None:
     down, up = record["began"].tolist()
     radio.begin_as(
         [down, up],
-        float(record["radio_joules"]),
+        float(record["joules"]),
         float(record["paid_until"]),
         int(record["flowing"]),
     )
     if isinstance(radio, CellularRadio):
         radio.begin_in(
-            resting=bool(record["idle"]),
+            resting=bool(record["stage"]),
             since=float(record["since"]),
             ready=float(record["ready"]) if record["waking"] else inf,
-            round_number=int(record["radio_round"]),
+            round_number=int(record["round_number"]),
         )
 
 

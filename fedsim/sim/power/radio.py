@@ -1,28 +1,25 @@
 """Radios: metered energy of both directions, and of the states between messages."""
 
 from collections.abc import Sequence
-from math import inf, nan
+from math import inf
 
 from fedsim.physics.radios.stages import reception_time
 from fedsim.physics.signals import Signal
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.rounds import Traffic
-from fedsim.results.record.schema import NO_PEER, Event
-from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.power import transitions
 from fedsim.sim.power.airtime import Airtime
 from fedsim.sim.power.radio_kind import Pair, RadioKind
 from fedsim.sim.power.supply import Part, Supply
-from fedsim.sim.power.unsettled import OpenLoads
+from fedsim.sim.power.transitions import replaced
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
 
-
-def _with(pair: Pair, up: bool, value: float) -> Pair:
-    """Return a pair with a value in one place; the same pair if it has that value already."""
-    if pair[up] == value:
-        return pair
-    return (pair[0], value) if up else (value, pair[1])
+OpenState = tuple[int, float, float, float, int]
+"""A state of a radio that is not charged yet: client, begin (s), power (W), the time at which it
+ends by itself (s), and the index of the stage after it."""
 
 
 class RadioMeter:
@@ -40,21 +37,28 @@ class RadioMeter:
         joules: the energy beyond idle power so far.
         supply: the battery, if any, whose load follows every change of the power.
         detached: whether messages use only `end` of this radio.
+        flowing: the directions in which bits flow, a bit mask: 1 for down, 2 for up.
+        held: the power while a message is in progress, W.
+        per_bit: the energy of a bit, down and up, J/bit.
+        rates: the rates of bits, down and up, bit/s; only with a battery or a varying rate.
+        paid_until: the time until which `held` is paid, s.
+        extras: whether messages may have been on the air for other times than their bits.
     """
 
     __slots__ = (
         "_airtimes",
-        "_flowing",
-        "_held",
         "_in_vain",
         "_kind",
-        "_paid_until",
-        "_per_bit",
-        "_rates",
         "began",
         "detached",
+        "extras",
+        "flowing",
+        "held",
         "joules",
         "law",
+        "paid_until",
+        "per_bit",
+        "rates",
         "supply",
     )
 
@@ -65,18 +69,19 @@ class RadioMeter:
         self.began = [inf, inf]
         self.joules = 0.0
         self._kind = kind
-        self._held = kind.powers.held
-        self._per_bit = kind.per_bit
-        self._rates = _NOTHING
+        self.held = kind.powers.held
+        self.per_bit = kind.per_bit
+        self.rates = _NOTHING
         self._airtimes: list[Airtime | None] | None = None  # of messages whose rate is a signal
-        self._flowing = 0  # bit mask: 1 for bits down, 2 for bits up
-        self._paid_until = 0.0
+        self.flowing = 0
+        self.paid_until = 0.0
         self._in_vain = 0.0  # collisions of a message that ends at this instant, J
+        self.extras = False
 
     def begin_as(self, began: list[float], joules: float, paid_until: float, flowing: int) -> None:
         """Take over the state of another meter; see the attributes."""
         self.began, self.joules = began, joules
-        self._paid_until, self._flowing = paid_until, flowing
+        self.paid_until, self.flowing = paid_until, flowing
 
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""
@@ -92,7 +97,7 @@ class RadioMeter:
         # Also for a time of 0: the energy of the message before must not stay.
         if powers.on_air[up] or powers.on_air[not up]:
             joules = self._kind.bit_energy(up, seconds, back)
-            self._per_bit = _with(self._per_bit, up, joules)
+            self.per_bit = replaced(self.per_bit, up, joules)
 
     def spend_on_air(self, up: bool, seconds: float) -> None:
         """Meter the time on the air of collisions of a message that ends now, s."""
@@ -100,6 +105,7 @@ class RadioMeter:
             if self.supply is not None:
                 joules = self.supply.spend(Part.RADIO, joules)
             self._in_vain += joules
+            self.extras = True
 
     def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:
         """Meter the time on air of a message whose bits begin to flow now.
@@ -113,6 +119,7 @@ class RadioMeter:
             if self._airtimes is None:
                 self._airtimes = [None, None]
             self._airtimes[up] = Airtime(now, own)
+            self.extras = True
 
     def begin(self, up: bool, rate: float) -> None:
         """Start bits in one direction.
@@ -121,48 +128,28 @@ class RadioMeter:
             up: the direction.
             rate: their rate, bit/s; 0 if `change` reports it at the end of the instant.
         """
-        self._flowing |= _BITS[up]
-        if self.supply is not None:  # without a battery nothing needs the present power
-            # An instantaneous message draws no power.
-            self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
-            self.update_load()
+        self.flowing |= _BITS[up]
+        self.set_rate(up, rate)
 
     def change(self, up: bool, rate: float, now: float) -> None:
         """Apply a change of the rate of bits, or of the rate that the radio alone would allow."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
-            self._rates = _with(self._rates, up, rate)
+            self.rates = replaced(self.rates, up, rate)
             self.update_load()
-        elif self.supply is not None and self._rates[up] != rate:
-            self._rates = _with(self._rates, up, rate)
+        elif self.supply is not None and self.rates[up] != rate:
+            self.rates = replaced(self.rates, up, rate)
             self.update_load()
 
-    def end(self, now: float, bits: float, up: bool) -> float:
-        """Meter a message whose last bit has passed; return its energy, J."""
-        # The radio is connected over the union of the spans of all messages. The unpaid part of it
-        # up to now is one interval: it starts where the earlier of the two messages in progress
-        # began, or at the end of the last payment, whichever is later. It has no gaps: while
-        # nothing is in progress both `began` are infinite, and the next message sets its own. So
-        # one `_paid_until` serves both directions, and the message that ends first pays for time
-        # that two messages share.
-        #
-        # Comparisons instead of min and max: this runs twice per client and round.
-        on, other = began = self.began  # bits of both directions flow until now
-        if other < on:  # noqa: PLR1730
-            on = other
-        if on < self._paid_until:  # noqa: PLR1730
-            on = self._paid_until
-        joules = self._per_bit[up] * bits
-        if on < now:
-            joules += self._held * (now - on)
+    end, set_rate = transitions.end, transitions.set_rate
+    book, update_load = transitions.book, transitions.update_load
+
+    def add_extras(self, joules: float, now: float, up: bool) -> float:
+        """Return the energy of a message with its time on air and collisions, J."""
         if self._airtimes is not None:
             joules += self._joules_on_air(up, now)
-        if self._in_vain:
-            joules += self._in_vain
-            self._in_vain = 0.0
-        self._paid_until = now
-        began[up] = inf
-        self.joules += joules
+        joules += self._in_vain
+        self._in_vain = 0.0
         return joules
 
     def unsettled(self, now: float, passed: Sequence[float]) -> float:
@@ -172,10 +159,10 @@ class RadioMeter:
             now: the time, s.
             passed: the bits that have passed, down and up.
         """
-        joules = self._per_bit[0] * passed[0] + self._per_bit[1] * passed[1]
-        on = max(min(self.began), self._paid_until)
+        joules = self.per_bit[0] * passed[0] + self.per_bit[1] * passed[1]
+        on = max(min(self.began), self.paid_until)
         if on < now:
-            joules += self._held * (now - on)
+            joules += self.held * (now - on)
         if self._airtimes is not None:
             for watts, airtime in zip(self._kind.powers.on_air, self._airtimes, strict=True):
                 joules += 0.0 if airtime is None else watts * airtime.until(now)
@@ -187,7 +174,7 @@ class RadioMeter:
         No rate has reported them, since lost bits never arrived. A battery that holds less supplies
         what it has.
         """
-        joules = self._per_bit[up] * bits
+        joules = self.per_bit[up] * bits
         if self.supply is not None:
             joules = self.supply.spend(Part.RADIO, joules)
         self.joules += joules
@@ -202,41 +189,31 @@ class RadioMeter:
 
     def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle."""
-        flowed = self._flowing
+        flowed = self.flowing
         self.began[up] = inf
-        self._flowing &= ~_BITS[up]
+        self.flowing &= ~_BITS[up]
         self.update_load()
         # Not while the other direction is active: the meter counts a message at its end.
-        if flowed and not self._flowing:
-            self._book()
+        if flowed and not self.flowing:
+            self.book()
 
     def switch_off(self) -> None:
         """Leave all states: the radio has lost its network, or its power."""
         self.update_load()
-        self._book()
+        self.book()
 
     @property
     def power(self) -> float:
         """The present power beyond idle power, W."""
-        watts = self._held if self._flowing else 0.0
+        watts = self.held if self.flowing else 0.0
         for up, bit in enumerate(_BITS):
-            if self._flowing & bit:
+            if self.flowing & bit:
                 # Energy per bit is power at the present rate. It includes the time on air of a
                 # constant rate (`RadioKind.per_bit`); that of a varying rate is added below.
-                watts += self._per_bit[up] * self._rates[up]
+                watts += self.per_bit[up] * self.rates[up]
                 if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
                     watts += self._kind.powers.on_air[up] * airtime.share
         return watts
-
-    def _book(self) -> None:
-        """Settle with the battery, at an instant at which the meter is complete."""
-        if self.supply is not None:
-            self.supply.book(Part.RADIO, self.joules)
-
-    def update_load(self) -> None:
-        """Update the load of the battery to the present power."""
-        if self.supply is not None:
-            self.supply.set(Part.RADIO, self.power)
 
 
 # Stateful radios: promotion before the first byte, and the stages after the last one.
@@ -248,37 +225,43 @@ class CellularRadio(RadioMeter):
     Huang et al., MobiSys 2012: an idle radio is promoted, and is then connected. While it is
     connected without bits it draws tail power, and after `tail_time` it is idle. Other radios have
     more stages than one tail; see `fedsim.physics.radios.base`. A message in progress keeps the
-    radio in the first stage; a message that waits until the radio can be reached does not.
+    radio in the first stage; a message that waits until the radio can be reached does not. See
+    `fedsim.sim.power.transitions`.
+
+    Args:
+        kind, supply: see `RadioMeter`.
+        node: the number of its client.
+        calendar, log, traffic: the calendar, the event log, and the totals of costs.
+        awake: radios that may not be idle, to which it adds itself as it is promoted.
+
+    Attributes:
+        node, calendar, log, traffic, awake: see above.
+        stages: its stages.
+        last: the index of the last one.
+        stage: the index of its stage.
+        since: the start of the time in its stage without bits, s.
+        waking: whether it wakes up from its stage.
+        ready: the end of waking up, s.
+        turn: timers of earlier turns are stale.
+        armed: whether the timer of the stage is set.
+        round_number: the round of its last message.
     """
 
-    # The radio is in a stage, or waking up from one, or transfers bits. Three rules keep the
-    # account correct:
-    #
-    # - Each span in a stage is metered and logged once, at its end: as bits begin to flow, as the
-    #   radio wakes up, or as the stage expires. `_since` is the start of the span, which `_connect`
-    #   sets.
-    # - The end of a stage is scheduled once. When its timer expires, it checks for traffic since
-    #   then, and is postponed to the end of the time that began with the last bit. One timer per
-    #   message would mean millions of timers, nearly all of them cancelled.
-    # - Every timer carries the turn in which it was scheduled. A turn ends when the radio is woken
-    #   or switched off; timers of older turns do nothing.
-
     __slots__ = (
-        "_armed",
-        "_calendar",
-        "_last_stage",
-        "_loads",
-        "_log",
-        "_node",
-        "_open",
-        "_ready",
-        "_round",
-        "_since",
-        "_stage",
-        "_stages",
-        "_traffic",
-        "_turn",
-        "_waking",
+        "armed",
+        "awake",
+        "calendar",
+        "last",
+        "log",
+        "node",
+        "ready",
+        "round_number",
+        "since",
+        "stage",
+        "stages",
+        "traffic",
+        "turn",
+        "waking",
     )
 
     def __init__(
@@ -289,184 +272,66 @@ class CellularRadio(RadioMeter):
         calendar: Calendar,
         log: EventLog,
         traffic: Traffic,
-        loads: OpenLoads,
+        awake: dict["CellularRadio", None],
     ) -> None:
         super().__init__(kind, supply)
-        self._stages = kind.law.states.stages
-        self._node = node
-        self._calendar = calendar
-        self._log = log
-        self._traffic = traffic
-        self._loads, self._open = loads, -1  # the number of its open load; -1 without one
-        self._round = 0  # of the last message
-        self._last_stage = self._stage = len(self._stages) - 1
-        # Start of the time in its stage without bits. It can be reached as the run begins.
-        self._since = -self._stages[self._last_stage].cycle
-        self._waking = False  # from its stage
-        self._ready = 0.0  # the end of waking up, s
-        self._turn = 0  # timers of earlier turns are stale
-        self._armed = False  # whether the timer of the stage is set
+        self.node = node
+        self.calendar = calendar
+        self.log = log
+        self.traffic = traffic
+        self.awake = awake
+        self.stages = kind.law.states.stages
+        self.round_number = 0
+        self.last = self.stage = len(self.stages) - 1
+        # It can be reached as the run begins.
+        self.since = -self.stages[self.last].cycle
+        self.waking = False
+        self.ready = 0.0
+        self.turn = 0
+        self.armed = False
+
+    wake, begin, mark_idle = transitions.wake, transitions.begin, transitions.mark_idle
+    promote, expire = transitions.promote, transitions.expire
 
     def begin_in(self, *, resting: bool, since: float, ready: float, round_number: int) -> None:
         """Start in the last stage or in the first one; wake up until `ready` if that is finite."""
-        self._stage = self._last_stage if resting else 0
-        self._since, self._round = since, round_number
-        self._waking, self._ready = ready < inf, ready
+        self.stage = self.last if resting else 0
+        self.since, self.round_number = since, round_number
+        self.waking, self.ready = ready < inf, ready
 
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""
-        return now if self._waking else reception_time(self._stages, self._stage, self._since, now)
-
-    def wake(self, now: float, round_number: int) -> float:
-        """Return when the radio is ready, s: after a promotion, if it is idle."""
-        self._round = round_number
-        if self._waking:
-            return self._ready
-        if not self._stage:
-            return now
-        resting = self._stage == self._last_stage
-        wake_time = self._stages[self._stage].wake_time
-        if not resting:
-            self._log_stage()
-            self._book()
-        self._turn += 1
-        self._armed = False
-        if not (resting or wake_time):
-            self._connect()
-            return now
-        self._waking = True
-        self._ready = now + wake_time
-        self._calendar.call(self._ready, self._promote, self._turn)
-        self.update_load()
-        return self._ready
-
-    def _promote(self, turn: int) -> None:
-        if turn == self._turn:
-            self._log_promotion()
-            self._book()
-            self._waking = False
-            self._connect()
-
-    def _connect(self) -> None:
-        """Enter the first stage, without bits."""
-        self._stage = 0
-        self._since = self._calendar.now
-        if not self._armed:
-            self._await_expiry(self._since)
-        self.update_load()
-
-    def _await_expiry(self, since: float) -> None:
-        # Last in its instant: a message at the very end of the tail still finds it connected.
-        self._armed = True
-        due = max(since + self._stages[self._stage].time, self._calendar.now)
-        self._calendar.call(due, self._expire, self._turn, SETTLE)
-
-    def _expire(self, turn: int) -> None:
-        """End a stage; if there was traffic meanwhile, wait for the end of the new span instead."""
-        if turn != self._turn:
-            return
-        self._armed = False
-        if min(self.began) < inf:
-            return  # the end of the message sets the timer again
-        if self._calendar.now < self._since + self._stages[self._stage].time:
-            self._await_expiry(self._since)
-        elif self._stage + 1 == self._last_stage:
-            self.switch_off()
-        else:
-            self._log_stage()
-            self._book()
-            self._stage += 1
-            self._since = self._calendar.now
-            self._await_expiry(self._since)
-            self.update_load()
-
-    def begin(self, up: bool, rate: float) -> None:
-        """Start bits in one direction; the span without bits ends."""
-        # While waking, the promotion of this same instant is still to come, and logs the span.
-        if not self._flowing and not self._waking:
-            self._log_stage()
-            if self._stage != self._last_stage:
-                self._book()
-        super().begin(up, rate)
-        self.update_load()
-
-    def mark_idle(self, up: bool) -> None:
-        """Mark one direction as idle; the tail may begin."""
-        flowed = self._flowing
-        super().mark_idle(up)
-        if not self._waking and self._stage != self._last_stage and not self._flowing:
-            if flowed:
-                self._connect()
-            elif not self._armed:  # its message was aborted before its bits: the tail continues
-                self._await_expiry(self._since)
+        return now if self.waking else reception_time(self.stages, self.stage, self.since, now)
 
     def switch_off(self) -> None:
         """Become idle now."""
-        if self._waking:
-            self._log_promotion()
-        elif self._stage != self._last_stage and not self._flowing:
-            self._log_stage()
-        if self._waking or self._stage != self._last_stage:
-            self._since = self._calendar.now
-        self._waking = False
-        self._stage = self._last_stage
-        self._armed = False
-        self._turn += 1
+        if self.waking or (self.stage != self.last and not self.flowing):
+            transitions.leave(self, None)
+        if self.waking or self.stage != self.last:
+            self.since = self.calendar.now
+        self.waking = self.armed = False
+        self.stage = self.last
+        self.turn += 1
         super().switch_off()
 
-    def update_load(self) -> None:
-        """Update the load of the battery, and the open load of the state in which it waits."""
-        super().update_load()
-        if self._open >= 0:
-            self._loads.end(self._open)
-            self._open = -1
-        stage, begin = self._stages[self._stage], self._loads.begin
-        if self._waking:
-            since = self._ready - stage.wake_time
-            self._open = begin(self._node, since, stage.wake_power, self._ready, 0)
-        elif self._flowing:
-            # Its messages are charged by themselves. After them it enters the first stage.
-            self._open = begin(self._node, inf, 0.0, -inf, 0)
-        elif self._stage != self._last_stage:
-            ends = self._since + stage.time
-            self._open = begin(self._node, self._since, stage.power, ends, self._stage + 1)
-
-    def _log_promotion(self) -> None:
-        wake_time = self._stages[self._stage].wake_time
-        self._log_state(Event.PROMOTION, self._ready - wake_time)
-
-    def _log_stage(self) -> None:
-        """Record the stage in which it waits, up to now; being idle has no rows."""
-        if self._stage != self._last_stage:
-            name = self._stages[self._stage].name
-            self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)
-
-    def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
-        """Meter and record the time in a state, up to now."""
-        now = self._calendar.now
-        watts = self._state_power
-        if now > since:
-            joules = watts * (now - since)
-            self.joules += joules
-            self._traffic.joules += joules
-            self._log.append(
-                now,
-                now - since,
-                event,
-                self._node,
-                NO_PEER,
-                self._round,
-                joules=joules,
-                state_of_charge=nan if self.supply is None else self.supply.share,
-                detail=detail,
-            )
+    @property
+    def idle(self) -> bool:
+        """Whether it is in its last stage."""
+        return self.stage == self.last and not self.waking
 
     @property
-    def _state_power(self) -> float:
-        stage = self._stages[self._stage]
-        return stage.wake_power if self._waking else stage.power
+    def open_state(self) -> OpenState:
+        """The state in which it is, unless it is idle."""
+        since, watts = transitions.state(self)
+        if self.waking:
+            return self.node, since, watts, self.ready, 0
+        if self.flowing:
+            # Its messages are charged by themselves. After them it enters the first stage.
+            return self.node, inf, 0.0, -inf, 0
+        until = self.since + self.stages[self.stage].time
+        return self.node, since, watts, until, self.stage + 1
 
     @property
     def power(self) -> float:
         """Its power beyond idle power now, W."""
-        return super().power if self._flowing else self._state_power
+        return super().power if self.flowing else transitions.state(self)[1]

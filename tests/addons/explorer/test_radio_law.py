@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from importlib import resources
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,10 +41,10 @@ def test_a_message_wakes_a_radio_of_the_page_as_the_law_says() -> None:
     names = "tailPower", "tailTime", "promotionPower", "promotionTime", "latency", "ready"
     # Few values, so that messages come at the very end of a tail, and tails last no time.
     drawn = rng.integers(0, 5, (CASES, len(names))).astype(float).tolist()
-    cases = [dict(zip(names, row, strict=True)) for row in drawn]
+    cases: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in drawn]
     for case in cases:
         seen, before = rng.random() < 0.8, float(rng.integers(0, 8))
-        case["active"] = case["ready"] - before if seen else None  # type: ignore[assignment]
+        case["active"] = case["ready"] - before if seen else None
     script = resources.files("fedsim.addons.explorer") / "templates/recursion.js"
     table = json.dumps({"script": script.read_text("utf-8"), "cases": cases})
     made = subprocess.run(
@@ -54,8 +55,9 @@ def test_a_message_wakes_a_radio_of_the_page_as_the_law_says() -> None:
             RadioStage(case["tailPower"], case["tailTime"]),
             RadioStage(wake_time=case["promotionTime"], wake_power=case["promotionPower"]),
         )
-        place = (1, -inf) if case["active"] is None else (0, case["active"])
-        now, since, joules = connect(stages, *place, case["ready"], False)
+        rests = case["active"] is None
+        since = -inf if rests else case["active"]
+        now, since, joules = connect(stages, int(rests), since, case["ready"], False)
         flows = now + case["latency"]
         assert began == flows, case
         assert spent == joules + case["tailPower"] * (flows - since), case

@@ -19,6 +19,9 @@ from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.worlds.open_spans import NO_SPANS, Spans, States, Unsettled, tails
 
+_METER = "joules", "paid_until", "flowing"
+_STATE = "stage", "since", "waking", "ready", "round_number"
+
 
 def enter_kinds(
     tables: KernelTables,
@@ -139,20 +142,9 @@ def _bits_flown(tables: KernelTables, lanes: Records, now: float) -> Array:
 
 def _leave_radio(radio: RadioMeter, record: Any) -> None:
     """Set the state of a radio to that of a node."""
-    down, up = record["began"].tolist()
-    radio.begin_as(
-        [down, up],
-        float(record["joules"]),
-        float(record["paid_until"]),
-        int(record["flowing"]),
-    )
-    if isinstance(radio, CellularRadio):
-        radio.begin_in(
-            resting=bool(record["stage"]),
-            since=float(record["since"]),
-            ready=float(record["ready"]) if record["waking"] else inf,
-            round_number=int(record["round_number"]),
-        )
+    stateful = isinstance(radio, CellularRadio)
+    for name in ("began", *_METER, *(_STATE if stateful else ())):
+        setattr(radio, name, record[name].tolist())
 
 
 def _leave_lane(

@@ -62,6 +62,9 @@ class RadioMeter:
         "supply",
     )
 
+    stage = last = 0  # it has one stage
+    waking = False
+
     def __init__(self, kind: RadioKind, supply: Supply | None = None) -> None:
         self.law = kind.law
         self.supply = supply
@@ -77,11 +80,6 @@ class RadioMeter:
         self.paid_until = 0.0
         self._in_vain = 0.0  # collisions of a message that ends at this instant, J
         self.extras = False
-
-    def begin_as(self, began: list[float], joules: float, paid_until: float, flowing: int) -> None:
-        """Take over the state of another meter; see the attributes."""
-        self.began, self.joules = began, joules
-        self.paid_until, self.flowing = paid_until, flowing
 
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""
@@ -121,16 +119,6 @@ class RadioMeter:
             self._airtimes[up] = Airtime(now, own)
             self.extras = True
 
-    def begin(self, up: bool, rate: float) -> None:
-        """Start bits in one direction.
-
-        Args:
-            up: the direction.
-            rate: their rate, bit/s; 0 if `change` reports it at the end of the instant.
-        """
-        self.flowing |= _BITS[up]
-        self.set_rate(up, rate)
-
     def change(self, up: bool, rate: float, now: float) -> None:
         """Apply a change of the rate of bits, or of the rate that the radio alone would allow."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
@@ -141,8 +129,8 @@ class RadioMeter:
             self.rates = replaced(self.rates, up, rate)
             self.update_load()
 
-    end, set_rate = transitions.end, transitions.set_rate
-    book, update_load = transitions.book, transitions.update_load
+    begin, end, mark_idle = transitions.begin, transitions.end, transitions.mark_idle
+    set_rate, update_load, book = transitions.set_rate, transitions.update_load, transitions.book
 
     def add_extras(self, joules: float, now: float, up: bool) -> float:
         """Return the energy of a message with its time on air and collisions, J."""
@@ -186,16 +174,6 @@ class RadioMeter:
             return 0.0
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
-
-    def mark_idle(self, up: bool) -> None:
-        """Mark one direction as idle."""
-        flowed = self.flowing
-        self.began[up] = inf
-        self.flowing &= ~_BITS[up]
-        self.update_load()
-        # Not while the other direction is active: the meter counts a message at its end.
-        if flowed and not self.flowing:
-            self.book()
 
     def switch_off(self) -> None:
         """Leave all states: the radio has lost its network, or its power."""
@@ -290,14 +268,7 @@ class CellularRadio(RadioMeter):
         self.turn = 0
         self.armed = False
 
-    wake, begin, mark_idle = transitions.wake, transitions.begin, transitions.mark_idle
-    promote, expire = transitions.promote, transitions.expire
-
-    def begin_in(self, *, resting: bool, since: float, ready: float, round_number: int) -> None:
-        """Start in the last stage or in the first one; wake up until `ready` if that is finite."""
-        self.stage = self.last if resting else 0
-        self.since, self.round_number = since, round_number
-        self.waking, self.ready = ready < inf, ready
+    wake, promote, expire = transitions.wake, transitions.promote, transitions.expire
 
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""

@@ -26,7 +26,7 @@ from fedsim.sim.power.radio_kind import Pair
 from fedsim.sim.power.supply import Part
 
 Radio = Any
-"""A `CellularRadio`, or the record of a node."""
+"""A `RadioMeter`, or the record of a node."""
 
 
 @law
@@ -136,7 +136,14 @@ def expire(r: Radio, turn: int, tables: Any = None) -> None:
 
 @law
 def begin(r: Radio, up: int, rate: float, tables: Any = None) -> None:
-    """Start bits in one direction; the span without bits ends. See `RadioMeter.begin`."""
+    """Start bits in one direction; the span without bits ends.
+
+    Args:
+        r: the radio.
+        up: the direction.
+        rate: their rate, bit/s; 0 if `RadioMeter.change` reports it at the end of the instant.
+        tables: see above.
+    """
     # While waking, the promotion of this same instant is still to come, and logs the span.
     if not (r.flowing or r.waking) and r.stage != r.last:
         leave(r, tables)
@@ -183,6 +190,7 @@ def mark_idle(r: Radio, up: int, tables: Any = None) -> None:
         r.stage = 0
         r.since = clock(r, tables)
     update_load(r)
+    # Not while the other direction is active: the meter counts a message at its end.
     if flowed and not r.flowing:
         book(r)
     # Without bits its message was aborted, and the tail continues.

@@ -129,7 +129,8 @@ class RadioMeter:
             self.rates = replaced(self.rates, up, rate)
             self.update_load()
 
-    begin, end, mark_idle = transitions.begin, transitions.end, transitions.mark_idle
+    begin, end = transitions.begin, transitions.end
+    mark_idle, switch_off = transitions.mark_idle, transitions.switch_off
     set_rate, update_load, book = transitions.set_rate, transitions.update_load, transitions.book
 
     def add_extras(self, joules: float, now: float, up: bool) -> float:
@@ -174,11 +175,6 @@ class RadioMeter:
             return 0.0
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
-
-    def switch_off(self) -> None:
-        """Leave all states: the radio has lost its network, or its power."""
-        self.update_load()
-        self.book()
 
     @property
     def power(self) -> float:
@@ -273,17 +269,6 @@ class CellularRadio(RadioMeter):
     def reception_time(self, now: float) -> float:
         """Return when the radio can be reached by a message that is ready now, s."""
         return now if self.waking else reception_time(self.stages, self.stage, self.since, now)
-
-    def switch_off(self) -> None:
-        """Become idle now."""
-        if self.waking or (self.stage != self.last and not self.flowing):
-            transitions.leave(self, None)
-        if self.waking or self.stage != self.last:
-            self.since = self.calendar.now
-        self.waking = self.armed = False
-        self.stage = self.last
-        self.turn += 1
-        super().switch_off()
 
     @property
     def idle(self) -> bool:

@@ -198,6 +198,21 @@ def mark_idle(r: Radio, up: int, tables: Any = None) -> None:
         await_expiry(r, tables)
 
 
+@law
+def switch_off(r: Radio, tables: Any = None) -> None:
+    """Become idle now: the radio has lost its network, or its power."""
+    if r.waking or r.stage != r.last:
+        if r.waking or not r.flowing:
+            leave(r, tables)
+        r.stage = r.last
+        r.since = clock(r, tables)
+        r.waking = False
+        r.armed = False
+        r.turn += 1
+    update_load(r)
+    book(r)
+
+
 # What objects do beside.
 
 

@@ -135,8 +135,9 @@ class RadioMeter:
 
     def add_extras(self, joules: float, now: float, up: bool) -> float:
         """Return the energy of a message with its time on air and collisions, J."""
-        if self._airtimes is not None:
-            joules += self._joules_on_air(up, now)
+        if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
+            self._airtimes[up] = None
+            joules += self._kind.powers.on_air[up] * airtime.until(now)
         joules += self._in_vain
         self._in_vain = 0.0
         return joules
@@ -168,13 +169,6 @@ class RadioMeter:
             joules = self.supply.spend(Part.RADIO, joules)
         self.joules += joules
         return joules
-
-    def _joules_on_air(self, up: bool, now: float) -> float:
-        """Return the energy on the air of a completed message whose rate was a signal, J."""
-        if self._airtimes is None or (airtime := self._airtimes[up]) is None:
-            return 0.0
-        self._airtimes[up] = None
-        return self._kind.powers.on_air[up] * airtime.until(now)
 
     @property
     def power(self) -> float:

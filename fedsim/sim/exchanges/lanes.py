@@ -18,7 +18,7 @@ _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
 _SETTLES = 2**62
 """Added to the serial numbers of events that come last in their instant."""
 
-# What the transitions of a radio do beside, in the kernel.
+# What else a transition of a radio changes, in the kernel.
 
 
 def _in_kernels(function: Callable[..., Any]) -> Callable[[Function], Function]:
@@ -64,7 +64,7 @@ def _charge(r: Any) -> None:
 
 @_in_kernels(transitions.add_extras)
 def _add_extras(r: Any, joules: float, now: float, up: int) -> float:  # noqa: ARG001
-    return joules
+    return joules  # rates are constant, and no node is in a Wi-Fi cell
 
 
 register_laws()

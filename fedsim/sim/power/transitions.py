@@ -3,7 +3,7 @@
 They are laws (see `fedsim.core.laws`). `fedsim.sim.power.radio` has them as its methods, and the
 kernel of exchanges plays them on the records of its nodes. What a transition changes beside the
 radio is done by the functions at the end, which the kernel has in another form: a row, a timer, the
-power that a battery supplies. `tables` are those of the kernel; objects have what they need.
+power that a battery supplies. `tables` are those of the kernel, and None for objects.
 
 A radio is in a stage, or wakes up from one, or transfers bits. Three rules keep the account right:
 
@@ -168,7 +168,7 @@ def end(r: Radio, now: float, bits: float, up: int) -> float:
         on = began[1]
     if on < r.paid_until:  # noqa: PLR1730
         on = r.paid_until
-    joules = r.per_bit[up] * bits
+    joules: float = r.per_bit[up] * bits
     if on < now:
         joules += r.held * (now - on)
     if r.extras:
@@ -176,7 +176,7 @@ def end(r: Radio, now: float, bits: float, up: int) -> float:
     r.paid_until = now
     began[up] = inf
     r.joules += joules
-    return float(joules)
+    return joules
 
 
 @law
@@ -213,7 +213,7 @@ def switch_off(r: Radio, tables: Any = None) -> None:
     book(r)
 
 
-# What objects do beside.
+# What else a transition changes, for objects. Kernels have other forms of these functions.
 
 
 def clock(r: Radio, _: object) -> float:

@@ -504,7 +504,7 @@ ASYNCHRONOUS = {"participation": {"kind": "asynchronous"}}
         ({"aggregation": {"kind": "median"}}, "which compares vectors"),
         ({"participation": {"kind": "oort", "count": 3}}, "which judges single replies"),
         ({"participation": {"kind": "uniform", "count": 1}}, "a round has one client"),
-        ({"wire": {"up": {"compressor": {"kind": "top-k", "count": 2}}}}, "other coordinates"),
+        ({"wire": {"up": {"compressor": {"kind": "top-k", "count": 2}}}}, "different coordinates"),
         (
             {"wire": {"up": {"compressor": {"kind": "qsgd"}, "error_feedback": "ef"}}},
             "wire.up.error_feedback: got ef",

@@ -94,7 +94,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "other seed": (says("summary.json", seed=7), "holds a run of seed 7"),
     "later version": (says("manifest.json", schema_version=99), "schema version 99, and this"),
     "manifest a list": (text("manifest.json", "[]"), "manifest.json is damaged (got a list"),
-    "no manifest": (without("manifest.json"), "there is no "),
+    "no manifest": (without("manifest.json"), "it has no manifest.json"),
     "no joules": (
         table("rounds", dropped("joules")),
         "is damaged (it has no column joules)",

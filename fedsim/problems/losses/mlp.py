@@ -100,10 +100,14 @@ class MultilayerPerceptron(Loss):
     def layers(self, w: Array, features: int, outputs: int) -> Layers:
         """Return the parameters in the flat model `w`, as views."""
         h = self.hidden
-        ends = np.cumsum([features * h, h, h * outputs])
-        hidden, hidden_bias, output, output_bias = np.split(w, ends)
+        # Slices, since np.split would take a third of the time of a step of few rows.
+        biases, output = features * h, (features + 1) * h
+        output_biases = output + h * outputs
         return Layers(
-            hidden.reshape(features, h), hidden_bias, output.reshape(h, outputs), output_bias
+            w[:biases].reshape(features, h),
+            w[biases:output],
+            w[output:output_biases].reshape(h, outputs),
+            w[output_biases:],
         )
 
     def forward(self, rows: Rows, w: Array) -> State:

@@ -1,5 +1,6 @@
 """Bits of a client's messages against the printed figures of the papers."""
 
+import re
 from math import ceil, log2
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedsim.protocol.secrecy.blocks import LightSecAgg, SecAgg, SecAggPlus, Secr
 from fedsim.protocol.secrecy.coded import Coded
 from fedsim.protocol.secrecy.costs import Bits
 from fedsim.protocol.secrecy.scheme import Scheme
+from tests.conftest import ROOT
 
 
 def scheme(block: Secrecy, clients: int, coordinates: int) -> Scheme:
@@ -83,3 +85,34 @@ def test_framing_is_apart() -> None:
     """A nonce of 96 bits, a tag of 128 and a name of 32 for each encrypted share."""
     seen = bits(SecAgg(), 10, 100)
     assert seen.framing_up == seen.framing_down == 9 * (96 + 128 + 32)
+
+
+def test_the_page_has_the_server_s_operations() -> None:
+    text = (ROOT / "docs/explanation/charged.md").read_text(encoding="utf-8")
+    plus, light = SecAggPlus(neighbours=50), LightSecAgg(threshold=0.7)
+    cases = ((SecAgg(), 0.0), (SecAgg(), 0.05), (plus, 0.0), (plus, 0.05), (light, 0.0))
+    for clients in (100, 1_000, 10_000):
+        cells = " | ".join(written(server_work(*case, clients, 10**6)) for case in cases)
+        assert f"| {clients:,} | {cells} |" in text
+    small = (written(server_work(light, 0.0, clients, 1_000)) for clients in (100, 1_000, 10_000))
+    assert ", ".join(small) in text
+
+
+def test_the_page_has_the_bytes_of_shares_that_the_server_holds() -> None:
+    text = (ROOT / "docs/explanation/charged.md").read_text(encoding="utf-8").replace("\n", " ")
+    for block in (SecAgg(), SecAggPlus(neighbours=50), LightSecAgg(threshold=0.7)):
+        sizes = (100, 1_000, 10_000)
+        few, some, many = (written(n * bits(block, n, 10**6).shares_up / 8) for n in sizes)
+        assert re.search(rf"{few}, {some} and {many}( bytes)? with `{re.escape(block.kind)}`", text)
+
+
+def server_work(block: Secrecy, leaving: float, clients: int, coordinates: int) -> float:
+    """Return the server's operations in a round in which a share of the clients leaves."""
+    shared = set(range(clients))
+    included = set(range(round(leaving * clients), clients))
+    work = scheme(block, clients, coordinates).server_work(included, shared, coordinates)
+    return work + len(included) * coordinates  # the sum of the masked vectors
+
+
+def written(operations: float) -> str:
+    return f"{operations:.1e}".replace("e+0", "e").replace("e+", "e")

@@ -10,13 +10,11 @@ time, the median of the later rounds), its ratio to that without privacy, and ep
 """
 
 import argparse
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scale import fedavg, timed, write_data
+from scale import data_of, fedavg, timed
 
 SIZES, FEATURES, ROUNDS = (100, 1_000, 10_000), 1_000, 7
 METHOD = {"kind": "fedavg", "step_size": 1e-4}
@@ -41,9 +39,7 @@ SECRET: dict[str, dict[str, Any]] = {
 def compared(clients: int, rounds: int) -> pd.DataFrame:
     """Return the seconds of a round, the ratio and epsilon of each way, with as many clients."""
     rows = list[dict[str, Any]]()
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data.npz"
-        write_data(data, 2 * clients, features=FEATURES)
+    with data_of(clients, FEATURES) as data:
         for ways, common in ((WAYS, {}), (SECRET, {"secrecy": {"kind": "secagg"}})):
             open_seconds = 0.0
             for name, blocks in ways.items():

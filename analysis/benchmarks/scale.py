@@ -32,7 +32,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice, pairwise
 from math import nan
 from pathlib import Path
@@ -113,6 +114,15 @@ def timed(scenario: dict[str, Any]) -> tuple[float, pd.DataFrame]:
         )
         table = pd.read_parquet(study.runs[0] / "rounds.parquet")
     return median(after - before for before, after in pairwise(moments)), table
+
+
+@contextmanager
+def data_of(clients: int, features: int) -> Iterator[Path]:
+    """Write two rows for each client into a file that is deleted in the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data.npz"
+        write_data(data, 2 * clients, features=features)
+        yield data
 
 
 def write_data(path: Path, rows: int, seed: int = 1, features: int = FEATURES) -> None:

@@ -2,35 +2,26 @@
 
 Whole runs through `fedsim.run` with three rounds of fedavg and a model of 1,000 numbers, for each
 protocol with `values: counted`, and with real cryptography at the sizes that are given. The table
-has the seconds of a round (processor time, the median of the later rounds), and what one client
-sends and receives in it.
+has the seconds of a round (processor time, the median of the later rounds), what one client sends
+and receives in it, and the server's operations.
 
     python analysis/benchmarks/secrecy.py
     python analysis/benchmarks/secrecy.py --exact 50 100
 """
 
 import argparse
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from scale import fedavg, timed, write_data
+from scale import data_of, fedavg, timed
 
 SIZES, FEATURES, ROUNDS = (100, 1_000, 10_000), 1_000, 3
+METHOD = {"kind": "fedavg", "step_size": 0.001}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "none": {},
     "secagg": {"secrecy": {"kind": "secagg"}},
     "secagg+": {"secrecy": {"kind": "secagg+", "neighbours": 50}},
     "lightsecagg": {"secrecy": {"kind": "lightsecagg", "threshold": 0.7}},
 }
-
-
-def round_of(protocol: dict[str, Any], clients: int, data: Path) -> tuple[float, float, float]:
-    """Return the seconds of a round, and the bits that a client sends and receives in it."""
-    method = {"kind": "fedavg", "step_size": 0.001}
-    seconds, rounds = timed(fedavg(clients, data, ROUNDS, algorithm=method, **protocol))
-    up, down = (float(rounds[f"bits_{way}"].iloc[-1]) for way in ("up", "down"))
-    return seconds, up / clients, down / clients
 
 
 def main() -> None:
@@ -40,17 +31,18 @@ def main() -> None:
     parser.add_argument("--exact", nargs="*", type=int, default=())
     chosen = parser.parse_args()
     cases = [(size, "counted") for size in chosen.sizes] + [(n, "exact") for n in chosen.exact]
-    heads = f"{'s a round':>10}{'kbit up':>12}{'down':>12}"
+    heads = f"{'s a round':>10}{'kbit up':>12}{'down':>12}{'server op':>12}"
     print(f"{'protocol':12}{'clients':>8}  {'values':8}{heads}")
     for clients, values in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            data = Path(folder) / "data.npz"
-            write_data(data, 2 * clients, features=FEATURES)
+        with data_of(clients, FEATURES) as data:
             for name, protocol in PROTOCOLS.items():
                 block = protocol.get("secrecy")
                 asked = {"secrecy": {**block, "values": values}} if block else {}
-                seconds, up, down = round_of(asked, clients, data)
-                figures = f"{seconds:10.2f}{up / 1e3:12.1f}{down / 1e3:12.1f}"
+                seconds, rounds = timed(fedavg(clients, data, ROUNDS, algorithm=METHOD, **asked))
+                last = rounds.iloc[-1]
+                up, down = (last[f"bits_{way}"] / clients / 1e3 for way in ("up", "down"))
+                figures = f"{seconds:10.2f}{up:12.1f}{down:12.1f}"
+                figures += f"{last.get('secrecy_operations', 0):12.1e}"
                 print(f"{name:12}{clients:8}  {values:8}{figures}", flush=True)
 
 

@@ -6,7 +6,7 @@ from conducting import conduct
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from scipy import stats
 
 import fedsim
+from fedsim.addons.robustness import draw_worlds
 from fedsim.results.analysis import save
 
 LEVEL = 0.9
 """Of the intervals of probabilities."""
+
+WORLDS = 500
+"""How many networks are drawn at the least in which runs are priced again."""
 
 
 def places(script: str) -> tuple[Path, Path, Path]:
@@ -65,6 +70,20 @@ def conduct(
     for path, frame in zip(files, frames, strict=True):
         frame.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
     save(draw(*frames), figure)
+
+
+def progress(items: Iterable[Any]) -> Iterable[Any]:
+    """Show how many of the items are done."""
+    return track(list(items), console=Console(stderr=True))
+
+
+def in_networks(
+    scenario: Path, out: Path, count: int, overrides: Sequence[str] = (), jobs: int = 1
+) -> Iterator[tuple[int, fedsim.Result]]:
+    """Yield seeds from 1 on and their runs, each in a network with constants of its own."""
+    for seed, network in enumerate(draw_worlds(scenario, count, overrides=overrides), 1):
+        given = [*overrides, *network, f"seed={seed}", "seeds=1"]
+        yield seed, fedsim.run(scenario, out=out / f"{seed}", overrides=given, jobs=jobs)
 
 
 def interval(wins: Any, tries: Any) -> tuple[Any, Any]:

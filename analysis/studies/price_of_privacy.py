@@ -16,7 +16,7 @@ from textwrap import fill
 
 import numpy as np
 import pandas as pd
-from conducting import chance, chances, conduct, interval, places
+from conducting import WORLDS, chance, chances, conduct, interval, places
 from matplotlib.figure import Figure
 from rich.table import Table
 from ruamel.yaml import YAML
@@ -49,9 +49,6 @@ NOISE = {
 """The noise multiplier z by variant."""
 
 SEEDS = 5
-
-WORLDS = 500
-"""So many networks in which rounds are priced again."""
 
 NETWORKS = 10
 """So many in which runs are made, each with a seed of its own: those of an asynchronous server

@@ -17,14 +17,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from conducting import chance, conduct, interval, places
+from conducting import chance, conduct, in_networks, interval, places, progress
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-import fedsim
-from fedsim.addons.robustness import draw_worlds
 from fedsim.results.analysis import listing, panels
 from fedsim.results.analysis.style import entitle
 
@@ -79,14 +75,9 @@ def attacked(out: Path, overrides: Sequence[str] = (), jobs: int = 1) -> pd.Data
         (the share of rounds whose median was taken, as the rule had too few replies), joules.
     """
     rows = []
-    every = [(attack, loss) for attack in ATTACKS for loss in LOSSES]
-    for attack, loss in track(every, console=Console(stderr=True)):
-        own = [f"fleet={json.dumps(fleet(attack, loss))}", "seeds=1", *overrides]
-        networks = draw_worlds(SCENARIO, SEEDS, overrides=own)
-        for seed, network in enumerate(networks, 1):
-            folder = out / f"{attack}-{loss:g}" / f"{seed}"
-            given = [*own, *network, f"seed={seed}"]
-            result = fedsim.run(SCENARIO, out=folder, overrides=given, jobs=jobs)
+    for attack, loss in progress((attack, loss) for attack in ATTACKS for loss in LOSSES):
+        own = [f"fleet={json.dumps(fleet(attack, loss))}", *overrides]
+        for seed, result in in_networks(SCENARIO, out / f"{attack}-{loss:g}", SEEDS, own, jobs):
             joules = result.summary.set_index("variant")["joules"]
             for variant, run in result.rounds.groupby("variant", observed=True):
                 after = run[run["round"] > 0]

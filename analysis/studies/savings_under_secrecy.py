@@ -18,10 +18,8 @@ from textwrap import fill
 from typing import NamedTuple
 
 import pandas as pd
-from conducting import chance, chances, conduct, places
+from conducting import WORLDS, chance, chances, conduct, places, progress
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import fedsim
@@ -75,7 +73,7 @@ REFUSED = {
 }
 """Why there is no run."""
 
-SEEDS, SEEDS_LEAVING, WORLDS = 5, 2, 500
+SEEDS, SEEDS_LEAVING = 5, 2
 
 ACCURACY = 0.9
 """The test accuracy at which the runs stop."""
@@ -140,7 +138,7 @@ def summed(
     every = [(case, radio) for case in cases() for radio in RADIOS]
     parts = [
         part(case, radio, out / case.name, overrides if case.scenario == SCENARIO else (), jobs)
-        for case, radio in track(every, console=Console(stderr=True))
+        for case, radio in progress(every)
     ]
     spent, known = zip(*parts, strict=True)
     return pd.concat(spent, ignore_index=True), pd.concat(known, ignore_index=True)

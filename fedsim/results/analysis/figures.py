@@ -26,6 +26,9 @@ from fedsim.results.analysis.style import (
 
 _HIGH, _LOW = 2.4, 2.1  # inches of a panel: of one measure, and of several below each other
 
+_WIDE = 100.0
+"""Ratio of the largest to the smallest objective from which on its axis is logarithmic."""
+
 
 def convergence(
     rounds: pd.DataFrame,
@@ -39,7 +42,8 @@ def convergence(
 ) -> Drawing:
     """Draw the gap of every run against rounds, bits, seconds, joules and, where known, grams.
 
-    Where no optimum is known, the objective stands in for the gap.
+    Where no optimum is known, the objective stands in for the gap. Its axis is logarithmic if its
+    values are positive and span more than two decades.
 
     Args:
         rounds: as `Result.rounds` gives it.
@@ -67,11 +71,12 @@ def convergence(
     high = _HIGH if len(shown) == 1 else _LOW
     figure, every = panels(block * len(shown), columns, high)
     for number, measure in enumerate(shown):
+        log = _is_logarithmic(measure, totals)
         own = every[number * block : (number + 1) * block]
         for spare in own[len(costs) :]:
             spare.remove()
-        _measure(own[: len(costs)], totals, measure, costs, labels)
-        shared_upwards(own[: len(costs)], columns, words(measure), log=measure == "gap")
+        _measure(own[: len(costs)], totals, measure, costs, labels, log=log)
+        shared_upwards(own[: len(costs)], columns, words(measure), log=log)
         if measure in targets:
             for axis in own[: len(costs)]:
                 draw_target(axis, targets[measure])
@@ -80,18 +85,28 @@ def convergence(
     return figure
 
 
+def _is_logarithmic(measure: str, totals: pd.DataFrame) -> bool:
+    """Return whether an axis is logarithmic: of the gap, and of an objective of several decades."""
+    if measure != "objective":
+        return measure == "gap"
+    values = totals[measure]
+    return bool((values > 0).all() and values.max() > _WIDE * values.min())
+
+
 def _measure(
     axes: Sequence[Axes],
     totals: pd.DataFrame,
     measure: str,
     costs: Sequence[str],
     labels: Mapping[str, str],
+    *,
+    log: bool,
 ) -> None:
     """Draw one measure against each cost, all with the same axis upwards."""
     for number, (axis, cost) in enumerate(zip(axes, costs, strict=True)):
         if number:
             axis.sharey(axes[0])
-        draw_runs(axis, totals, (cost, measure), labels, log=measure == "gap")
+        draw_runs(axis, totals, (cost, measure), labels, log=log)
         _label_cost(axis, cost)
 
 

@@ -222,3 +222,11 @@ def test_without_an_optimum_the_figure_shows_the_objective() -> None:
     figure = convergence(table, {})
     assert figure.axes[0].get_ylabel() == "objective"
     assert figure.axes[0].get_yscale() == "linear"
+
+
+def test_an_objective_of_several_decades_has_a_logarithmic_axis() -> None:
+    table = rounds().assign(gap=np.nan)
+    steep = table.assign(objective=table["objective"].to_numpy() ** np.tile([0, 1, 3], 4))
+    assert {axis.get_yscale() for axis in convergence(steep, {}).axes} == {"log"}
+    below_zero = steep.assign(objective=steep["objective"] - 2.0)
+    assert {axis.get_yscale() for axis in convergence(below_zero, {}).axes} == {"linear"}

@@ -273,10 +273,10 @@ def test_no_line_is_wider_than_its_room_but_in_boxes_that_say_so(tab: Tab) -> No
 def test_lines_have_a_measure_that_is_read(tab: Tab) -> None:
     longest = (
         "[...document.querySelectorAll('section:not([hidden]) :is(p, li, td.wide)')]"
-        ".filter(each => each.checkVisibility() && each.textContent.trim().length > 90)"
+        ".filter(each => each.checkVisibility() && each.innerText.trim().length > 90)"
         ".map(each => { const style = getComputedStyle(each);"
         " const lines = each.getBoundingClientRect().height / parseFloat(style.lineHeight);"
-        " return each.textContent.trim().length / Math.max(1, Math.round(lines)); })"
+        " return each.innerText.trim().length / Math.max(1, Math.round(lines)); })"
     )
     for name in TABS:
         opened(tab, name)

@@ -30,7 +30,7 @@ def test_every_text_can_be_printed(encoding: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp932"])
 def test_a_command_ends_well_in_any_encoding(encoding: str) -> None:
-    called = [sys.executable, "-m", "fedsim", "check", "quickstart", "--details"]
+    called = [sys.executable, "-m", "fedsim", "check", "censoring", "--details"]
     done = subprocess.run(called, env={**os.environ, "PYTHONIOENCODING": encoding}, check=True,
                           capture_output=True)  # fmt: skip
     assert " us " in done.stdout.decode(encoding)

@@ -201,7 +201,7 @@ def test_an_editor_marks_a_wrong_key_and_shows_what_a_right_one_is(
     server: LanguageServer, folder: Path
 ) -> None:
     text = (ROOT / "scenarios/quickstart.yaml").read_text(encoding="utf-8")
-    wrong = text.replace("local_steps: 10", "local_step: 10")
+    wrong = text.replace("local_steps: 5", "local_step: 5")
     assert wrong != text
     (fault,) = server.open(folder / "wrong.yaml", FIRST_LINE + wrong)
     lines = (FIRST_LINE + wrong).splitlines()

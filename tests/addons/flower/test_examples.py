@@ -50,7 +50,8 @@ def evaluate(message, context):
 @server.main()
 def main(grid, context):
     rounds = context.run_config["num-server-rounds"]
-    result = FedAvg().start(grid, ArrayRecord([np.ones(300)]), num_rounds=rounds)
+    strategy = FedAvg(min_available_nodes=3)  # Ray's clients appear one by one
+    result = strategy.start(grid, ArrayRecord([np.ones(300)]), num_rounds=rounds)
     np.save("final.npy", *result.arrays.to_numpy_ndarrays())
 """
 """It draws from a global generator. It reads a setting of its own and one that is given."""

@@ -216,7 +216,9 @@ def status_command(
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        if study.is_dir() or (not study.suffix and len(study.parts) > 1):
+        # As for `find_scenario`, a path of several parts is no example's name.
+        missing = not study.exists() and not study.suffix and len(study.parts) > 1
+        if study.is_dir() or missing:
             progress = status(study)
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))

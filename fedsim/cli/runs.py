@@ -1,6 +1,6 @@
 """Commands that make runs: run, check."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from fedsim.results.result import Result
     from fedsim.running.check import Check
     from fedsim.running.folder import Shard
-    from fedsim.running.run import RunProgress, Watch
     from fedsim.scenario import Plan
 
 
@@ -76,6 +75,7 @@ def run_command(
     from fedsim.cli.progress import print_ends, report_part, variant_names
     from fedsim.cli.showing import follow_in_browser, show_runs
     from fedsim.running.api import run_plan
+    from fedsim.running.campaign import once
     from fedsim.running.folder import WHOLE, check_place, study_of
     from fedsim.running.interrupts import explain_state
     from fedsim.running.tracking import choose_trackers, split_blocks
@@ -100,13 +100,12 @@ def run_command(
         make = partial(
             make, fresh=fresh, carry=carry, tell=partial(_tell, quiet=quiet), check=False
         )
-        rescued: list[Result] = []
+        rescued, ended = list["Result"](), set[tuple[str, int]]()
         with follow_in_browser(out) if browser else nullcontext():
             try:
                 with show as callback, _theory():
-                    finished = _FinishedRuns(out, count, callback)
-                    explain_state(finished.words)
-                    result = make(watch=finished.watch, rescue=rescued.append)
+                    explain_state(partial(_describe_saved, out, count, ended))
+                    result = make(watch=once(callback, ended), rescue=rescued.append)
             except Exception:
                 for part in rescued if share == WHOLE and not as_json else ():
                     report_part(part, count)
@@ -120,35 +119,15 @@ def run_command(
     raise typer.Exit(code)
 
 
-class _FinishedRuns:
-    """The runs of this command that are complete, which an interrupted command prints.
+def _describe_saved(out: Path, count: int, ended: Iterable[tuple[str, int]]) -> str:
+    """Return how many runs are saved, of those that have ended, and how to resume."""
+    from fedsim.results.record.folder import SUMMARY, RunFolder
 
-    Args:
-        out: the folder of the runs.
-        count: the number of runs.
-        callback: takes the progress, too.
-    """
-
-    def __init__(self, out: Path, count: int, callback: "Watch") -> None:
-        self._out, self._count, self._callback = out, count, callback
-        self._ended: set[tuple[str, int]] = set()
-
-    def watch(self, progress: "RunProgress") -> None:
-        """Take the progress of a run."""
-        if progress.ended:
-            self._ended.add((progress.variant, progress.seed))
-        self._callback(progress)
-
-    def words(self) -> str:
-        """Return how many runs are saved, and how to resume."""
-        from fedsim.results.record.folder import SUMMARY, RunFolder
-
-        folders = [RunFolder.place(self._out, *run) for run in self._ended]
-        saved = sum((folder / SUMMARY).exists() for folder in folders)
-        if not saved:
-            return "No run had finished. Repeat the command to start again."
-        runs = "run is" if self._count == 1 else "runs are"
-        return f"{saved} of {self._count} {runs} finished and saved. Repeat the command to resume."
+    saved = sum((RunFolder.place(out, *run) / SUMMARY).exists() for run in ended)
+    if not saved:
+        return "No run had finished. Repeat the command to start again."
+    runs = "run is" if count == 1 else "runs are"
+    return f"{saved} of {count} {runs} finished and saved. Repeat the command to resume."
 
 
 def _tell(note: "Note", *, quiet: bool) -> None:

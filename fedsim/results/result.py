@@ -52,9 +52,10 @@ class Result:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """The event logs, one row per span, until the end of the run.
+        """The event logs: one row per span of time of a client or the server.
 
-        Energy that radios take afterwards, until they sleep, is in no row: see `summary`.
+        Energy that radios take after the end of the run, until they sleep, has no row: see
+        `summary`.
         """
         return read.read_all(self.runs, "events")
 

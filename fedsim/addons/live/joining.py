@@ -164,7 +164,7 @@ def _finish(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
         try:
             asyncio.run(_run_all(sessions))
         except BaseExceptionGroup as group:
-            # `except*` would raise the error in a group again, on Python up to 3.11.3.
+            # Not `except*`: on Python 3.11.0 to 3.11.3 it wraps what it raises in a new group.
             failed, others = group.split(PeerError)
             if failed is None or others is not None:
                 raise

@@ -90,7 +90,7 @@ def _wake(
             now, connected, joules = stages.connect(
                 own, number[n, 0], since[n, w], ready[n, w], paged
             )
-            # The radio waits in its first stage: since its last bit, or since it woke up.
+            # Until bits flow, the radio is in its first stage: since its last bit, or its waking.
             began[n, w] = now + latency[n, w]
             spent[n, w] += joules + own[0].power * (began[n, w] - connected)
 

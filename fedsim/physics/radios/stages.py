@@ -178,7 +178,7 @@ def connect(
     """
     number, since, joules = pass_stages(stages, number, since, now)
     if paged:
-        # While the message waits, the radio may enter its next stage, from which it is woken.
+        # While the message waits, the radio may enter its next stage. It is then woken from there.
         now = reception_time(stages, number, since, now)
         number, since, passed = pass_stages(stages, number, since, now)
         joules += passed

@@ -177,14 +177,12 @@ _CONNECTIONS = {"tcp": "kept", "wifi": "new"}
 
 def _remedy(model: str, network: Plain) -> Iterator[str]:
     """Yield what the errors of a simpler model mean for a comparison, and how to simulate TCP."""
-    if model in {
-        "fluid",
-        "lv08",
-    }:  # they lack handshakes and windows
-        yield "In a comparison messages of equal size have the same error."
-        yield "How much time smaller messages save is uncertain."
+    if model not in {"fluid", "lv08"}:  # the others have handshakes and windows
+        return
+    yield "In a comparison messages of equal size have the same error."
+    yield "How much time smaller messages save is uncertain."
     shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
-    if model in {"fluid", "lv08"} and not shares_air and network.get("broadcast") != "cell":
+    if not shares_air and network.get("broadcast") != "cell":
         yield "If a ranking may depend on it, repeat with `network.model=tcp`."
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.core.table_columns import AFTER
 from fedsim.results.analysis import AXES, EVERY_AXIS, label_axis, over_seeds, with_grams
+from fedsim.results.analysis.costs import with_tails
 from fedsim.results.analysis.plots.canvas import label_with_unit
 from fedsim.results.analysis.plots.curves import draw_means, note_tails
 from fedsim.results.analysis.style import draw_target
@@ -92,7 +92,7 @@ def _curves(
     )
     without_marks(axis)
     seen = table[table["variant"].isin(shown)]
-    far = (seen[cost] + seen[AFTER[cost]] if AFTER.get(cost) in seen else seen[cost]).max()
+    far = with_tails(seen)[cost].max()
     axis.set_xlim(0, _SPARE * float(far) if 0 < far < LARGEST else 1.0)
     label_with_unit(axis.xaxis, *EVERY_AXIS[cost])
     note_tails(axis)

@@ -29,10 +29,11 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield for each target the answer, in the words of `compare`, with its causes.
+    """Yield the sentences at the top of the page, in the words of `compare`.
 
-    After an open verdict: the one on the first variant, as `compare` prints it.
-    Before that: how many clients left for good, since all that follows is without them.
+    The first one says how many clients left for good, if any did, since the rest is without them.
+    For each target there is an answer with its causes. If the answer is open, the verdict on the
+    first variant follows.
     """
     yield from _departures(study)
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):

@@ -58,7 +58,7 @@ class ClassTable:
     Attributes:
         capacities: the capacities of links, bit/s; infinite for those that vary.
         shares_links: whether a link limits the messages of some client.
-        stages: the stages of the radio of each class, records of shape (classes, stages).
+        stages: of the radio of each class, as records of shape (classes, stages).
         names: the names of radio stages.
     """
 

@@ -40,7 +40,7 @@ def state(r: Radio) -> tuple[float, float]:
 
 @law
 def leave(r: Radio, tables: Any) -> None:
-    """Meter and record the time in a state, up to now; being idle has no rows."""
+    """Meter the time in a state up to now, and record it in a row."""
     since, watts = state(r)
     span = clock(r, tables) - since
     joules = watts * span
@@ -233,7 +233,7 @@ def set_timer(r: Radio, when: float, expiry: bool, _: object) -> None:
 
 
 def write_state(r: Radio, span: float, joules: float, _: object) -> None:
-    """Record the time in a state, up to now; being idle has no rows."""
+    """Record the time in a state that ends now; none if it took no time."""
     name = "" if r.waking else r.stages[r.stage].name
     detail = r.log.word(name) if name else -1
     if span > 0.0:

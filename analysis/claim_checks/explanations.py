@@ -18,7 +18,7 @@ from fedsim.results.analysis import energy_parts
 NEAR = 1.05
 """Ratios within five per cent of each other are described as one following the other."""
 
-WORDS = {"tail": "of its energy in tails", "at rest": "of it at rest"}
+WORDS = {"tail": "of its energy in tails", "idle": "of it at rest"}
 """What parts of the energy are called in a sentence."""
 
 

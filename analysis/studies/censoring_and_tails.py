@@ -56,7 +56,7 @@ METHODS = {
 }
 
 RADIO_PARTS = {
-    part: PART_COLOURS[part] for part in ("promotion", "tail", "receiving", "sending", "at rest")
+    part: PART_COLOURS[part] for part in ("promotion", "tail", "receiving", "sending", "idle")
 }
 """What of the energy the figure shows, and in which colours: all but the computing."""
 
@@ -114,7 +114,7 @@ def spent(
 
 def table(costs: Costs) -> Table:
     """Return the costs as a table for reading."""
-    parts = ("tail", "promotion", "receiving", "sending", "at rest", "computing", "joules")
+    parts = ("tail", "promotion", "receiving", "sending", "idle", "computing", "joules")
     rows = [
         (
             *(pace.removeprefix("gradients of "), RADIOS[radio], METHODS[str(row["variant"])]),

@@ -124,19 +124,19 @@ def table(fate: pd.DataFrame) -> Table:
             *(METHODS[str(row["variant"])], row["kind"], row["place"]),
             *(f"{row['missed']:.0%}", _hours(row["falls_out"]), _hours(row["dies"])),
             *(f"{row['depletions']:.1f}", _hours(row["off"])),
-            *(quantity(row[part], "J") for part in ("sending", "receiving", "tail", "at rest")),
+            *(quantity(row[part], "J") for part in ("sending", "receiving", "tail", "idle")),
         )
         for row in fate.reset_index().to_dict("records")
     ]
     heads = ("method", "kind", "place", "missed", "first out", "first dead", "deaths", "dead for")
-    parts = ("sending", "receiving", "tail", "at rest")
+    parts = ("sending", "receiving", "tail", "idle")
     return listing("A client in three days, on average", (*heads, *parts), rows)
 
 
 def at_rest(fate: pd.DataFrame) -> "pd.Series[Any]":
     """Return the share of the energy that was drawn at rest; not every part is in every fleet."""
     parts = [part for part in ENERGY_PARTS.values() if part in fate]
-    return fate["at rest"] / fate[parts].sum(axis=1)
+    return fate["idle"] / fate[parts].sum(axis=1)
 
 
 def _hours(hours: float) -> str:

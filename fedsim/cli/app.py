@@ -40,6 +40,8 @@ from fedsim.core.extras import VERSION
 from fedsim.core.text import visible
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from fedsim.results.analysis import Comparison
     from fedsim.results.record.outputs import Output
 
@@ -359,6 +361,14 @@ def theory() -> Iterator[None]:
         warnings.simplefilter("always", TheoryWarning)
         warnings.showwarning = lambda message, *_: note(str(message))
         yield
+
+
+def print_answer(parts: "Sequence[str | Table]") -> None:
+    """Print an answer and its causes, and an empty line after them; nothing if there is none."""
+    for part in parts:
+        out.print(escape(part) if isinstance(part, str) else part)
+    if parts:
+        out.print()
 
 
 def note(text: str) -> None:

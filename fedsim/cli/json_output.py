@@ -84,7 +84,7 @@ def of_run(
         "shard": shard,
         "figure": figure,
         "answer": result.shown.answer() if figure is not None else None,
-        "cause": result.shown.cause() if figure is not None else None,
+        "causes": _causes(result) if figure is not None else None,
         "reference": result.shown.reference() if figure is not None else None,
         "runs": rows_of(result.summary),
         "folders": list(result.runs),
@@ -93,6 +93,12 @@ def of_run(
         "notes": _notes(result.seen),
         **_batteries(result),
     }
+
+
+def _causes(result: "Result") -> list[dict[str, object]]:
+    """Return the causes of the difference in the answer; empty if they are not known."""
+    found = result.shown.causes()
+    return [] if found is None else rows_of(found.frame)
 
 
 def _batteries(result: "Result") -> dict[str, object]:

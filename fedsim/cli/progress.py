@@ -14,8 +14,8 @@ from rich.text import Text
 
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import out as _out
+from fedsim.cli.app import print_answer, write_output
 from fedsim.cli.app import remark as _remark
-from fedsim.cli.app import write_output
 from fedsim.core.progress import current_activity
 from fedsim.core.text import format_number, visible
 from fedsim.results import analysis
@@ -63,8 +63,7 @@ def report_part(result: Result, count: int) -> None:
 
 
 def _print_tables(shown: Shown) -> None:
-    if answer := shown.explained_answer():
-        _out.print(f"{escape(answer)}\n")
+    print_answer(shown.explained_answer())
     if shown.batteries and (longest := shown.batteries.answer()):
         _out.print(f"{escape(longest)}\n")
     _out.print(shown.costs())

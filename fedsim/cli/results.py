@@ -25,6 +25,7 @@ from fedsim.cli.app import (
     check_out,
     comparison_options,
     practical_difference,
+    print_answer,
 )
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
@@ -123,8 +124,8 @@ def _print_comparison(comparison: "Comparison") -> None:
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:
         _warn(text)
-    for text in comparison.explained_answers:
-        _out.print(f"{escape(text)}\n")
+    for parts in comparison.explained_answers:
+        print_answer(parts)
     if comparison.batteries and (longest := comparison.batteries.answer()):
         _out.print(f"{escape(longest)}\n")
     for table in comparison.tables():
@@ -157,8 +158,8 @@ def report_command(
         comparison = analysis.Comparison.of([place], targets or ())
         with _write_output("report", [place], page, comparison_options(comparison)) as draft:
             report.write_comparison(comparison, draft.path)
-    for text in comparison.explained_answers:
-        _out.print(f"{escape(text)}\n")
+    for parts in comparison.explained_answers:
+        print_answer(parts)
     _out.print(f"report in {escape(str(draft.place))}")
     _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 

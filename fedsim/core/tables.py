@@ -153,9 +153,10 @@ def as_html(table: Table) -> str:
     heads = _row("th", [str(column.header) for column in table.columns], sides)
     columns = [list(map(str, column.cells)) for column in table.columns]
     lines = [_row("td", cells, sides) for cells in zip(*columns, strict=True)]
+    head = f"<thead>{heads}</thead>\n" if table.show_header else ""
     above, below = (_line(text) for text in (table.title, table.caption))
     body = "".join(f"{line}\n" for line in lines)
-    return f"{above}<table>\n<thead>{heads}</thead>\n<tbody>\n{body}</tbody>\n</table>\n{below}"
+    return f"{above}<table>\n{head}<tbody>\n{body}</tbody>\n</table>\n{below}"
 
 
 def _row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:

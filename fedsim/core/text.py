@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from decimal import ROUND_HALF_UP, Decimal
-from math import isfinite, isinf, isnan
+from math import floor, fsum, isfinite, isinf, isnan
 from typing import TYPE_CHECKING
 
 # Escaping of characters that would hide, reorder or restyle text.
@@ -37,7 +37,7 @@ def _escape(character: str) -> str:
 
 
 if TYPE_CHECKING:  # importing pandas takes half a second: callers with a table have it
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -128,6 +128,29 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
     else:
         text = format_number(value, ",.0f" if float(value).is_integer() else ",.1f")
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def summands(values: "Sequence[float]", unit: str) -> list[str]:
+    """Format signed parts of a sum, and the sum as the last one, so that the texts add up exactly.
+
+    All have one unit and one last digit, and the largest has `DIGITS` digits. Parts are rounded up
+    or down such that they make the rounded sum (largest remainders).
+
+    >>> summands([1004.0, 1004.0, 1004.0], "J"), summands([0.0], "J")
+    (['+1.01 kJ', '+1.00 kJ', '+1.00 kJ', '+3.01 kJ'], ['0.00 J', '0.00 J'])
+    """
+    whole = fsum(values)
+    power = int(f"{max(map(abs, (*values, whole))):.{DIGITS - 1}e}".split("e")[1])
+    step, last = max(-10, min(power // 3, 10)), power - (DIGITS - 1)
+    exact = [value / 10.0**last for value in values]
+    counts, total = [floor(value) for value in exact], round(fsum(exact))
+    up = sorted(range(len(counts)), key=lambda place: counts[place] - exact[place])
+    for place in up[: total - sum(counts)]:
+        counts[place] += 1
+    scaled = (Decimal(count).scaleb(last - 3 * step) for count in (*counts, total))
+    texts = (f"{number:{'+' if number else ''}f}" for number in scaled)
+    shown = (f"{text} {_PREFIXES[step + 10]}{unit}" for text in texts)
+    return [text.replace("-", "\N{MINUS SIGN}") for text in shown]
 
 
 _SPANS = ((31_557_600.0, "years"), (86_400.0, "days"), (3600.0, "h"), (60.0, "min"))

@@ -133,14 +133,13 @@ class Shown:
         """Why the runs cannot be compared: they count rounds differently; empty if they can be."""
         return "" if self.summary.empty else mixed_counting(self.summary, self.labels)
 
-    def cause(self) -> str:
-        """Return the causes of the difference in the answer; empty if there is no answer."""
-        if self._mixed:
-            return ""
+    def causes(self) -> analysis.Causes | None:
+        """Return the causes of the difference that the answer is about, if known."""
+        if self._mixed or self.summary.empty:
+            return None
         target, (costs, worlds) = self._question
         pair = leading(costs, target, self.labels, worlds=worlds)
-        causes = analysis.explain(self.runs, self.rounds, costs, pair)
-        return "" if causes is None else causes.sentence()
+        return analysis.explain(self.runs, self.rounds, costs, pair)
 
     def reference(self) -> str:
         """Return the verdict on the cheapest and the first variant; see `reference_answer`."""
@@ -158,12 +157,12 @@ class Shown:
         worlds = read_doubts(runs, str(target)) if folders else None
         return target, (target.costs(self), worlds)
 
-    def explained_answer(self) -> str:
-        """Return the answer, its causes, and where it is open that on the first variant, by line.
+    def explained_answer(self) -> list[str | Table]:
+        """Return the answer, its causes, and where it is open the verdict on the first variant.
 
         Empty if there is no answer.
         """
-        return "\n".join(filter(None, (self.answer(), self.cause(), self.reference())))
+        return analysis.explained(self.answer(), self.causes(), self.reference())
 
     def costs(self, most: int | None = None) -> Table:
         """Return the table of each variant's cost to its target, or in total if it has no target.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import Base, Place, Plugins, Quiet, app, check_out, within
+from fedsim.cli.app import Base, Place, Plugins, Quiet, app, check_out, print_answer, within
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
@@ -55,8 +55,7 @@ def reprice_command(
         result, refused = reprice_each(
             place, overrides or (), out, base=base, blocks=blocks, tell=_remark
         )
-        if answer := result.shown.explained_answer():
-            _out.print(f"{escape(answer)}\n")
+        print_answer(result.shown.explained_answer())
         _out.print(price_table(place, result.runs, by_seed=by_seed))
         _out.print(f"event logs and tables in {escape(str(out))}")
         if refused is not None:

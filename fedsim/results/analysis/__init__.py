@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fedsim.core.text import quantity
     from fedsim.results.analysis.batteries import battery_figures, battery_lives
     from fedsim.results.analysis.compare.answer import answer
-    from fedsim.results.analysis.compare.causes import Causes, causes, explain
+    from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
     from fedsim.results.analysis.compare.comparison import Comparison
     from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
     from fedsim.results.analysis.compare.dominance import Decisions, pareto
@@ -126,6 +126,7 @@ __all__ = [
     "energy_parts",
     "example_log",
     "explain",
+    "explained",
     "fairness",
     "final_cost",
     "gather",

@@ -344,8 +344,13 @@ def cost_table(
         if several:
             cells.append(f"{row['reached']} of {row['runs']}")
         if not np.isnan(row["round"]):
-            cells += [quantity(row[column], UNITS.get(column, "")) for column in columns]
+            cells += [_cost_cell(column, row[column]) for column in columns]
         else:
             cells.append("not reached")
         table.add_row(*cells)
     return table
+
+
+def _cost_cell(column: str, value: float) -> str:
+    """Return the text of a cost; none for no beacons, since most methods have none."""
+    return "" if column == "beacons" and not value else quantity(value, UNITS.get(column, ""))

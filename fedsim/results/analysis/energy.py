@@ -15,7 +15,7 @@ ENERGY_PARTS = {
     "send_joules": "sending",
     "retransmit_joules": "sending again",
     "forward_joules": "forwarding",
-    "idle_joules": "at rest",
+    "idle_joules": "idle",
     "compute_joules": "computing",
 }
 """Columns of a client table that add up to its joules, with their names in figures; the column of
@@ -47,7 +47,7 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
         receiving           0.01  0.00       0.00
         sending             0.03  0.00       0.01
         sending again       0.01  0.00       0.00
-        at rest             3.42  7.30       0.00
+        idle                3.42  7.30       0.00
         computing           0.00  0.00       0.18
     """
     needed = [name for name in ENERGY_PARTS if name != _OF_RELAYS]

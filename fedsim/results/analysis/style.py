@@ -113,7 +113,7 @@ PART_COLOURS = {
     "sending": "#BBCC33",
     "sending again": "#FFAABB",
     "forwarding": "#44BB99",
-    "at rest": "#DDDDDD",
+    "idle": "#DDDDDD",
     "computing": "#77AADD",
 }
 """The colour of each part of the energy, by its name in `energy_parts`; distinct from the

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import isnan, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -28,31 +28,37 @@ from fedsim.results.report.study import ReportedStudy
 _NAMED = 3  # variants in a list; of more there is the first
 
 
-def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield the sentences at the top of the page, in the words of `compare`.
+class PageAnswer(NamedTuple):
+    """A sentence at the top of the page, and the lines of its causes; see `Causes.lines`."""
+
+    text: str
+    causes: Sequence[tuple[str, str, str]] = ()
+
+
+def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
+    """Yield the sentences at the top of the page, in the words of `compare`, with their causes.
 
     The first one says how many clients left for good, if any did, since the rest is without them.
     For each target there is an answer with its causes. If the answer is open, the verdict on the
     first variant follows.
     """
-    yield from _departures(study)
+    yield from map(PageAnswer, _departures(study))
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
-            yield _none_always(study, case)
+            yield PageAnswer(_none_always(study, case))
         if not table["reached"].any():
             continue
         if len(study.labels) == 1:
             if table["reached"].eq(table["runs"]).all():
-                yield _alone(study, case)
+                yield PageAnswer(_alone(study, case))
             continue
         if not case.target.measure and (furthest := _furthest(study)):
-            yield f"{_begin(study, furthest)}."
-        first = study.comparison.verdicts(case)[0]
-        because = f", {causes.sentence()}" if causes else ""
-        yield f"{_begin(study, first)}{because}."
+            yield PageAnswer(f"{_begin(study, furthest)}.")
+        first = f"{_begin(study, study.comparison.verdicts(case)[0])}."
+        yield PageAnswer(first, causes.lines() if causes else ())
         if reference := study.comparison.reference(case):
-            yield f"{_begin(study, reference)}."
+            yield PageAnswer(f"{_begin(study, reference)}.")
 
 
 def further_answers(study: ReportedStudy) -> list[str]:

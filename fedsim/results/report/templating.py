@@ -21,7 +21,7 @@ _END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script with
 _PALETTES = {"c": COLOURS, "d": DEVICE_COLOURS, "o": OUTCOME_COLOURS.values()}
 """The first letter of the names of each palette's colours."""
 
-_INK = {PART_COLOURS["at rest"].lower(): "var(--idle)", "#ffffff": "var(--paper)"}
+_INK = {PART_COLOURS["idle"].lower(): "var(--idle)", "#ffffff": "var(--paper)"}
 _INK["#bbbbbb"] = "var(--rest)"
 _INK |= dict.fromkeys(("#444444", "#666666", "#b0b0b0"), "var(--off)")
 _INK |= {

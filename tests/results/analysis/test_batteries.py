@@ -177,7 +177,7 @@ def test_the_first_and_the_half_are_of_all_batteries(known: Result) -> None:
     assert np.isinf(every["half_s"])  # the third of six was not empty
     assert every["lasts_half_s"] == pytest.approx(4.2 * (1 - THRESHOLD) * EFFICIENCY / POWER)
     assert figures["batteries"].drop(ALL).tolist() == [1, 1, 1, 3]
-    assert every["at rest"] == pytest.approx(EFFICIENCY, abs=0.2)
+    assert every["idle"] == pytest.approx(EFFICIENCY, abs=0.2)
     assert every[LOSSES] == pytest.approx(1 - EFFICIENCY, rel=1e-9)
 
 

@@ -2,18 +2,22 @@
 
 import warnings
 from contextlib import chdir
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
 from fedsim.core.errors import DataError, ScenarioError
-from fedsim.core.text import unbroken
+from fedsim.core.table_columns import UNITS
+from fedsim.core.text import quantity, unbroken
 from fedsim.results.analysis import Causes, Comparison, Target, causes, explain, final_cost
 from fedsim.results.analysis.compare import causes as module
 from fedsim.results.analysis.compare.answer import Leading, leading
@@ -106,7 +110,7 @@ def test_causes_add_up_to_the_difference_and_change_sign_with_the_runs(
             rest = found.table.set_index("cause").loc[REST]
             assert abs(rest["one"]) + abs(rest["other"]) <= 1e-9 * scale
         assert (found.table[["one", "other"]].to_numpy() >= -1e-9 * scale).all()
-        assert found.sentence().startswith("because of ")
+        check_printed_sum(found)
     assert compared >= 8
 
 
@@ -167,7 +171,7 @@ def test_energy_and_bits_are_those_of_the_rows_up_to_the_round() -> None:
     energy, bits = energy_until(events, 1), bits_until(events, 1)
     assert {name: value for name, value in energy.parts.items() if value} == {
         "promotion": 1.0, "tail": 2.0, "computing": 4.0, "sending": 40.0, "sending again": 16.0,
-        "receiving": 64.0, "at rest": 128.0,
+        "receiving": 64.0, "idle": 128.0,
     }  # fmt: skip
     assert energy.counts == {"promotions": 1, "messages": 2}
     assert bits.parts == {"payload": 100, "headers": 10, "beacons": 10, "sending again": 7}
@@ -197,6 +201,30 @@ def causes_of(found: Causes) -> dict[str, float]:
     return dict(zip(table["cause"], table["difference"], strict=True))
 
 
+PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T")
+MINUS = "\N{MINUS SIGN}"
+
+
+def value_of(text: str) -> Fraction:
+    """Return the number of a printed difference, in the unit of its print."""
+    return Fraction(text.split(maxsplit=1)[0].replace(MINUS, "-"))
+
+
+def check_printed_sum(found: Causes) -> None:
+    """Check that printed parts add up to the printed sum, and each is rounded up or down."""
+    *parts, whole = found.lines()
+    assert sum(value_of(text) for _, text, _ in parts) == value_of(whole[1])
+    number, unit = whole[1].split()
+    last = 10.0 ** -len(number.partition(".")[2])
+    size = 1000.0 ** PREFIXES.index(unit.removesuffix(UNITS.get(found.cost, "bit"))) / 1000.0**4
+    names = {name.text: cause for cause, name in module._NAMES[found.cost].items()}
+    exact = found.table.set_index("cause")["difference"] / size
+    shown = {name: float(value_of(text)) for name, text, _ in parts}
+    shown.pop("all others", None)
+    assert all(abs(exact[names[name]] - value) <= last * 1.000001 for name, value in shown.items())
+    assert abs(found.difference / size - float(value_of(whole[1]))) <= last
+
+
 def test_bits_of_shorter_values_are_those_of_the_payload(pool: Pool) -> None:
     clients, values, rounds = 5, 10, 10
     saved = -32.0 * clients * values * rounds
@@ -223,8 +251,8 @@ def test_a_longer_way_is_latency_and_what_the_fleet_draws_meanwhile(pool: Pool) 
     found = pool.causes("far", "plain", "joules")
     plain = fedsim.open(pool.folders["plain", 1].parents[1])
     power = plain.clients["idle_joules"].sum() / plain.summary["t"].iloc[0]
-    assert causes_of(found)["at rest"] == pytest.approx(power * (after - before), rel=1e-6)
-    assert "rounds of " in found.notes["at rest"]
+    assert causes_of(found)["idle"] == pytest.approx(power * (after - before), rel=1e-6)
+    assert "rounds of " in found.notes["idle"]
 
 
 def test_the_censoring_study_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -232,21 +260,21 @@ def test_the_censoring_study_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path:
     done = CliRunner().invoke(app, ["run", "censoring"])
     answer, reason = done.stdout.splitlines()[:2]
     assert answer.endswith("less energy than hb (one seed)")
-    assert reason.startswith("because of fewer rounds: ")
     result = fedsim.open("runs/censoring")
     found = result.causes("chb", "hb")
     rounds = dict(zip(result.summary["variant"], result.summary["rounds"], strict=True))
-    share = dict(zip(found.table["cause"], found.table["share"], strict=True))["rounds"]
-    of = f"{rounds['chb']} instead of {rounds['hb']} ({100 * share:.0f} % of the difference)"
-    assert reason == f"because of fewer rounds: {of}"
-    compared = CliRunner().invoke(app, ["compare", "runs/censoring"]).stdout
-    assert compared.startswith(f"{answer}\n{reason}\n")
-    assert "causes of the difference in energy: chb less hb" in compared
+    (name, saved, amounts), *others = found.lines()
+    assert (name, amounts) == ("rounds", f"{rounds['chb']} instead of {rounds['hb']}")
+    assert reason.split() == [name, *saved.split(), *amounts.split()]
+    assert others[-1][2] == " instead of ".join(quantity(total, "J") for total in found.totals)
+    printed = done.stdout.split("\n\n")[0]
+    assert CliRunner().invoke(app, ["compare", "runs/censoring"]).stdout.startswith(printed)
     written = pd.read_csv("runs/censoring/comparison/causes.csv")
     assert written["difference"].sum() == pytest.approx(found.difference)
     page = CliRunner().invoke(app, ["report", "runs/censoring"])
     assert page.exit_code == 0
-    assert unbroken(reason) in Path("runs/censoring/report.html").read_text(encoding="utf-8")
+    text = Path("runs/censoring/report.html").read_text(encoding="utf-8")
+    assert all(unbroken(part) in text for line in found.lines() for part in line)
 
 
 def test_over_seeds_causes_are_means_of_the_seeds(tmp_path: Path) -> None:
@@ -260,18 +288,35 @@ def test_over_seeds_causes_are_means_of_the_seeds(tmp_path: Path) -> None:
     pairs = comparison.frames()["pairs"].set_index(["variant", "cost"])
     assert found.seeds == 3
     assert found.difference == pytest.approx(pairs.loc[("gd", "joules"), "difference"])
-    assert found.sentence().endswith("; means over 3 seeds")
+    assert found.lines()[-1][2].endswith(" (means over 3 seeds)")
+    check_printed_sum(found)
 
 
 def test_amounts_that_would_contradict_a_cause_are_left_out() -> None:
     """Over seeds the mean of a product may go the other way than the product of the means."""
     names = ["cause", "one", "other", "unit", "difference", "share"]
     rows = [["rounds", 21.0, 20.0, "", -3.0, 0.75], ["sending", 1.0, 2.0, "J", -1.0, 0.25]]
-    found = Causes("joules", "a", "b", 2, pd.DataFrame(rows, columns=names), {"sending": "why"})
-    assert found.sentence() == (
-        "because of fewer rounds (75 % of the difference) and less energy for sending: 1 J instead"
-        " of 2 J per round (25 %; why); means over 2 seeds"
-    )
+    table = pd.DataFrame(rows, columns=names)
+    found = Causes("joules", "a", "b", 2, table, (21.0, 25.0), {"rounds": "why", "sending": "why"})
+    assert found.lines() == [
+        ("rounds", f"{MINUS}3.00 J", "why"),
+        ("sending", f"{MINUS}1.00 J", "1 J instead of 2 J per round (why)"),
+        ("all", f"{MINUS}4.00 J", "21 J instead of 25 J (means over 2 seeds)"),
+    ]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12).filter(lambda d: abs(sum(d)) > 1e-3))
+def test_lines_add_up_and_first_name_what_goes_the_way_of_the_difference(made: list[float]) -> None:
+    names = ("rounds", *(name for name in module._NAMES["t"] if name != "rounds"))
+    rows = [[name, 2.0, 1.0, "", each, 0.0] for name, each in zip(names, made, strict=False)]
+    columns = ["cause", "one", "other", "unit", "difference", "share"]
+    table = pd.DataFrame(rows, columns=columns)
+    found = Causes("t", "a", "b", 1, table, (sum(made), 0.0), {})
+    check_printed_sum(found)
+    parts = [value_of(text) for name, text, _ in found.lines()[:-1] if name != "all others"]
+    whole = sum(made)
+    signs = [part * whole < 0 for part in parts if part]
+    assert signs == sorted(signs)
 
 
 def test_without_a_decision_or_a_log_there_is_no_line(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +26,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import AFTER, TITLES, UNITS
+from fedsim.core.table_columns import AFTER, UNITS
 from fedsim.core.tables import plain
-from fedsim.core.text import format_number, quantity
+from fedsim.core.text import format_number, quantity, summands
 from fedsim.results.analysis.compare.answer import Leading
 from fedsim.results.analysis.compare.verdict import State
 from fedsim.results.analysis.costs import with_bits
@@ -53,12 +54,11 @@ They are read one after the other: this many take up to 7 s, and 0.5 GB if they 
 
 ROUNDS = "rounds"
 
-_FEW, _SHOWN, _LARGE = 2, 0.9, 0.1
-# A sentence has at most so many causes, until they explain this share of all that goes their way,
-# and further ones, or those that go the other way, only from the last share on.
+_LARGE = 0.1
+"""Difference in a share from which on the kind of client that replied last is worth a note."""
 
-_SMALL = 1e-3
-"""Share of the difference below which a table has no row of a cause."""
+_SMALL = 0.01
+"""Part of the largest cause below which a cause has no line of its own."""
 
 _READ: Mapping[str, Callable[[pd.DataFrame, int], Spending]] = {
     "t": time_until,
@@ -67,11 +67,10 @@ _READ: Mapping[str, Callable[[pd.DataFrame, int], Spending]] = {
 }
 
 
-class _Phrase(NamedTuple):
-    """How a sentence has a cause: the words for less and for more of it, unit, and "per round"."""
+class _Name(NamedTuple):
+    """What a line calls a cause, the unit of its amounts, and what they are counted per."""
 
-    less: str
-    more: str
+    text: str
     unit: str
     each: str = " per round"
 
@@ -79,56 +78,49 @@ class _Phrase(NamedTuple):
 LAST_TAIL = "last tail"
 """The cause that radios take energy after the last round, until they sleep."""
 
+_ROUNDS = _Name("rounds", "", "")
 
-def _amount(what: str, unit: str) -> _Phrase:
-    return _Phrase(f"less {what}", f"more {what}", unit)
-
-
-_PHRASES: Mapping[str, Mapping[str, _Phrase]] = {
+_NAMES: Mapping[str, Mapping[str, _Name]] = {
     "joules": {
-        "promotion": _amount("energy for promotions", "J"),
-        "tail": _amount("energy in tails between messages", "J"),
-        LAST_TAIL: _Phrase(
-            "less energy in tails after the last round",
-            "more energy in tails after the last round",
-            "J",
-            "",
-        ),
-        "receiving": _amount("energy for receiving", "J"),
-        "sending": _amount("energy for sending", "J"),
-        "sending again": _amount("energy for retransmissions", "J"),
-        "forwarding": _amount("energy for forwarding", "J"),
-        "at rest": _amount("energy at rest", "J"),
-        "computing": _amount("energy for computing", "J"),
-        REST: _amount("other energy", "J"),
+        ROUNDS: _ROUNDS,
+        "promotion": _Name("promotions", "J"),
+        "tail": _Name("tails between messages", "J"),
+        LAST_TAIL: _Name("tails after the last round", "J", ""),
+        "receiving": _Name("receiving", "J"),
+        "sending": _Name("sending", "J"),
+        "sending again": _Name("retransmissions", "J"),
+        "forwarding": _Name("forwarding", "J"),
+        "idle": _Name("idle", "J"),
+        "computing": _Name("computing", "J"),
+        REST: _Name("other energy", "J"),
     },
     "t": {
-        "promotion": _amount("time for promotions", "s"),
-        "download": _amount("time for downloads", "s"),
-        "computing": _amount("time for computing", "s"),
-        "upload": _amount("time for uploads", "s"),
-        "sending again": _amount("time for retransmissions", "s"),
-        "slower link": _amount("time on shared or slower links", "s"),
-        "latency and queues": _amount("latency and queueing", "s"),
-        "absence": _amount("time of absence", "s"),
-        "after the last reply": _amount("waiting after the last reply", "s"),
-        "before an exchange": _amount("waiting before an exchange", "s"),
-        REST: _amount("other time", "s"),
+        ROUNDS: _ROUNDS,
+        "promotion": _Name("promotions", "s"),
+        "download": _Name("downloads", "s"),
+        "computing": _Name("computing", "s"),
+        "upload": _Name("uploads", "s"),
+        "sending again": _Name("retransmissions", "s"),
+        "slower link": _Name("shared or slower links", "s"),
+        "latency and queues": _Name("latency and queues", "s"),
+        "absence": _Name("absence", "s"),
+        "after the last reply": _Name("waiting after the last reply", "s"),
+        "before an exchange": _Name("waiting before an exchange", "s"),
+        REST: _Name("other time", "s"),
     },
     "bits": {
-        "uplink messages": _Phrase("fewer uplink messages", "more uplink messages", ""),
-        "payload": _Phrase("smaller payloads", "larger payloads", "bit", " per uplink message"),
-        "headers": _Phrase("smaller headers", "larger headers", "bit", " per uplink message"),
-        "beacons": _Phrase("fewer bits in beacons", "more bits in beacons", "bit"),
-        "sending again": _Phrase("fewer retransmitted bits", "more retransmitted bits", "bit"),
-        "clients asked": _Phrase("fewer clients asked", "more clients asked", ""),
-        "downlink": _Phrase("smaller downloads", "larger downloads", "bit", " per client asked"),
-        REST: _Phrase("fewer bits in flight", "more bits in flight", "bit"),
+        ROUNDS: _ROUNDS,
+        "uplink messages": _Name("uplink messages", ""),
+        "payload": _Name("payloads", "bit", " per uplink message"),
+        "headers": _Name("headers", "bit", " per uplink message"),
+        "beacons": _Name("beacons", "bit"),
+        "sending again": _Name("retransmissions", "bit"),
+        "clients asked": _Name("clients asked", ""),
+        "downlink": _Name("downloads", "bit", " per client asked"),
+        REST: _Name("messages in flight", "bit"),
     },
 }
-"""The parts of each cost, in the order of a table, and how a sentence has them."""
-
-_FEWER = _Phrase("fewer rounds", "more rounds", "", "")
+"""The parts of each cost, in the order of a table, and what a line calls them."""
 
 COLUMNS = ("cost", "variant", "against", "cause", "one", "other", "unit", "difference", "share")
 """The columns of `Causes.frame`."""
@@ -146,6 +138,7 @@ class Causes:
         table: one row per cause: cause; one and other, in each variant the number of rounds, or
             what the cause is per round or message; unit (of these); difference (that the cause
             makes, in the unit of the cost); share (of the whole difference). Means over the seeds.
+        totals: mean cost of `one` and of `other`.
         notes: by cause, what the logs have of the mechanism behind it; a few words.
         missed: number of further seeds, which one of the two has missed; they have no causes.
     """
@@ -155,6 +148,7 @@ class Causes:
     other: str
     seeds: int
     table: pd.DataFrame
+    totals: tuple[float, float]
     notes: Mapping[str, str]
     missed: int = 0
 
@@ -169,72 +163,61 @@ class Causes:
         own = self.table.assign(cost=self.cost, variant=self.one, against=self.other)
         return own[list(COLUMNS)]
 
-    def sentence(self) -> str:
-        """Return the largest causes first, with shares, as a continuation of the answer."""
-        rows = self.table.sort_values("share", ascending=False, kind="stable")
-        enough, said = _SHOWN * rows["share"].clip(lower=0).sum(), list[str]()
-        for row in rows.head(_FEW).to_dict("records"):
-            if said and (enough <= 0 or row["share"] < _LARGE):
-                break
-            said.append(self._clause(row, "of the difference" if not said else ""))
-            enough -= row["share"]
-        against = [
-            self._clause(row)
-            for row in rows[::-1].head(1).to_dict("records")
-            if row["share"] <= -_LARGE
-        ]
-        despite = f"; despite {' and '.join(against)}" if against else ""
-        seeds = f"{self.seeds} seed{'s' * (self.seeds > 1)}"
-        means = f"; means over {seeds}" if self.seeds > 1 else ""
-        if self.missed:
-            means = f"; in the {seeds} in which both reached it"
-        return f"because of {_and(said)}{despite}{means}"
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Return the causes as lines of texts: name, what it makes of the difference, and amounts.
 
-    def _clause(self, row: Mapping[Hashable, Any], of: str = "") -> str:
-        cause = str(row["cause"])
-        phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
-        word = phrase.less if row["difference"] < 0 else phrase.more
-        one, other = (_figure(row[name], phrase) for name in ("one", "other"))
-        # Means over seeds may differ the other way than the mean of what they make does.
-        agree = (row["one"] - row["other"]) * row["difference"] > 0 and one != other
-        amounts = f": {one} instead of {other}{phrase.each}" if agree else ""
-        share = _percent(row["share"])
-        note = self.notes.get(cause, "")
-        return f"{word}{amounts} ({' '.join(filter(None, (share, of)))}{note and f'; {note}'})"
-
-    def listing(self, labels: Mapping[str, str]) -> Table:
-        """Return the table for a terminal: causes that make a difference, and their sum.
-
-        Args:
-            labels: what to call each variant.
+        First come those that go the way of the difference, each way from the largest one on. Small
+        causes are added up. The last line is the difference: the printed parts add up to it.
         """
-        one, other = (labels.get(name, name) for name in (self.one, self.other))
-        what, unit = TITLES.get(self.cost, self.cost), UNITS.get(self.cost, "bit")
-        drawn = plain(f"causes of the difference in {what}: {one} less {other}")
-        drawn.add_column("cause")
-        for head in (escape(one), escape(other), "difference", "share"):
-            drawn.add_column(head, justify="right")
-        small = self.table["share"].abs() < _SMALL
-        for row in self.table[~small].to_dict("records"):
-            cause = str(row["cause"])
-            phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
-            figures = (_figure(row[name], phrase) for name in ("one", "other"))
-            difference = quantity(row["difference"], unit)
-            share = _percent(row["share"])
-            drawn.add_row(f"{cause}{phrase.each}", *figures, difference, share)
-        rest = float(self.table.loc[small, "difference"].sum())
-        if abs(rest) > _ROUNDING * abs(self.difference):
-            drawn.add_row("all others", "", "", quantity(rest, unit), f"<{100 * _SMALL:g} % each")
-        drawn.add_row("all", "", "", quantity(self.difference, unit), "100 %")
+        size = self.table["difference"].abs()
+        small = size < _SMALL * size.max()
+        opposed = self.table["difference"] * self.difference < 0
+        order = pd.DataFrame({"opposed": opposed, "size": -size})[~small].sort_values(
+            ["opposed", "size"], kind="stable"
+        )
+        shown = self.table.loc[order.index].to_dict("records")
+        others = float(self.table.loc[small, "difference"].sum())
+        parts = [*(float(row["difference"]) for row in shown), others]
+        *texts, rest, whole = summands(parts, UNITS.get(self.cost, "bit"))
+        lines = [
+            (_NAMES[self.cost][str(row["cause"])].text, text, self._amounts(row))
+            for row, text in zip(shown, texts, strict=True)
+        ]
+        if any(digit in rest for digit in "123456789"):
+            lines.append(("all others", rest, ""))
+        return [*lines, ("all", whole, self._whole())]
+
+    def _amounts(self, row: Mapping[Hashable, Any]) -> str:
+        """Return what a cause is in both variants, and the mechanism behind it, if known."""
+        cause = str(row["cause"])
+        name, note = _NAMES[self.cost][cause], self.notes.get(cause, "")
+        one, other = (_figure(row[side], name.unit) for side in ("one", "other"))
+        # Means over seeds may differ the other way than the mean of what they make does.
+        if (row["one"] - row["other"]) * row["difference"] <= 0 or one == other:
+            return note
+        return f"{one} instead of {other}{name.each}{note and f' ({note})'}"
+
+    def _whole(self) -> str:
+        one, other = (_figure(total, UNITS.get(self.cost, "bit")) for total in self.totals)
+        seeds = f"{self.seeds} seed{'s' * (self.seeds > 1)}"
+        means = f" (means over {seeds})" if self.seeds > 1 else ""
+        if self.missed:
+            means = f" (in the {seeds} in which both reached it)"
+        return f"{one} instead of {other}{means}"
+
+    def listing(self) -> Table:
+        """Return the lines as a table without heads."""
+        drawn = plain("")
+        drawn.box, drawn.show_header, drawn.title, drawn.padding = None, False, None, (0, 1)
+        for side in ("left", "right", "left"):
+            drawn.add_column(justify=side)
+        for line in self.lines():
+            drawn.add_row(*map(escape, line))
         return drawn
 
 
-def _and(parts: list[str]) -> str:
-    return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
-
-
-def _figure(value: float, phrase: _Phrase) -> str:
-    return quantity(value, phrase.unit) if phrase.unit else format_number(value, ".3g")
+def _figure(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit else format_number(value, ".3g")
 
 
 def causes(
@@ -280,8 +263,7 @@ def causes(
     if not whole or not isfinite(whole):
         same = f"{pair[0]} and {pair[1]} cost the same" if not whole else f"{cost} is not known"
         raise DataError("causes", same)
-    phrases = _PHRASES[cost]
-    units = [phrases[str(name)].unit if name != ROUNDS else "" for name in table["cause"]]
+    units = [_NAMES[cost][str(name)].unit for name in table["cause"]]
     table.insert(3, "unit", units)
     table["share"] = table["difference"] / whole
     within = table[table["cause"] != ROUNDS].sort_values("share", ascending=False)
@@ -290,7 +272,8 @@ def causes(
     for cause, text in _mechanisms(one, other, cost, first):
         notes[cause] = "; ".join(filter(None, (notes.get(cause), text)))
     missed = int((tried == len(pair)).sum()) - len(seeds)
-    return Causes(cost, *pair, len(seeds), table, notes, missed)
+    ours, theirs = (fmean(float(known[name, seed][cost]) for seed in seeds) for name in pair)
+    return Causes(cost, *pair, len(seeds), table, (ours, theirs), notes, missed)
 
 
 def _check(folders: Mapping[tuple[str, int], Path], runs: list[tuple[str, int]], cost: str) -> None:
@@ -478,7 +461,7 @@ def _mechanisms(
     if cost == "joules":
         yield from show("promotion", "promotions", "", "{} promotions per round")
         yield from show("sending", "messages", "", "{} uplink messages per round")
-        yield from show("at rest", "seconds", "s", "rounds of {}")
+        yield from show("idle", "seconds", "s", "rounds of {}")
     if cost == "t":
         yield from show(
             "promotion", "awake", "%", "radio of the last reply awake in {} of exchanges"
@@ -540,3 +523,9 @@ def explain(
     except (DataError, OSError):
         return None
     return found if found.difference < 0 else None
+
+
+def explained(answer: str, found: Causes | None, reference: str = "") -> list[str | Table]:
+    """Return an answer, the table of its causes and a further verdict, without what is empty."""
+    parts = answer, found.listing() if found is not None else None, reference
+    return [part for part in parts if part]

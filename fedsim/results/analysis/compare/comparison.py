@@ -22,7 +22,7 @@ from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import Leading, answers, leading, reference_answer
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
-from fedsim.results.analysis.compare.causes import Causes, causes, explain
+from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
 from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.results.analysis.compare.dominance import Decisions
@@ -271,12 +271,13 @@ class Comparison:
         return cls(runs, other, confidence, tuple(cases), practical, against is not None)
 
     def __repr__(self) -> str:
-        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+        answers = ("\n".join(map(_text, parts)) for parts in self.explained_answers)
+        return "\n\n".join([*answers, *map(as_text, self.tables()), *self.notes])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        notes = (f"<p>{html_escape(visible(note))}</p>" for note in self.notes)
-        return "\n".join([*map(as_html, self.tables()), *notes])
+        answers = (part for parts in self.explained_answers for part in parts)
+        return "\n".join(map(_html, (*answers, *self.tables(), *self.notes)))
 
     @property
     def answers(self) -> list[str]:
@@ -307,19 +308,14 @@ class Comparison:
         return self.against if self.chosen else None
 
     @property
-    def explained_answers(self) -> list[str]:
-        """The answers, each with the causes of its difference in a second line, where known.
+    def explained_answers(self) -> list[list[str | Table]]:
+        """The answers, each with the causes of its difference, where known.
 
         A line after an open answer compares with the first variant; see `reference_answer`.
         """
         said = zip(self.cases, self.explanations, strict=True)
         return [
-            "\n".join(
-                filter(
-                    None,
-                    (text, found.sentence() if found else "", self.reference(case)),
-                )
-            )
+            explained(text, found, self.reference(case))
             for case, found in said
             for text in self.verdicts(case)[:1]
         ]
@@ -367,14 +363,14 @@ class Comparison:
         return notes
 
     def tables(self) -> list[Table]:
-        """Return what a terminal shows: for each target tables of costs, of pairs and of causes.
+        """Return what a terminal shows below the answers: tables of costs and pairs by target.
 
         At the end, tables of batteries, if clients have some.
         """
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
         tables = []
-        for case, found in zip(self.cases, self.explanations, strict=True):
+        for case in self.cases:
             labels = self.choose(case, _MOST_ROWS)
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
@@ -386,8 +382,6 @@ class Comparison:
                 level = self.confidence, self.practical
                 labels = self.choose(case, MOST_DRAWN)
                 tables.append(paired_table(case.pairs, labels, title, *level))
-            if found is not None:
-                tables.append(found.listing(self.runs.labels))
         return [*tables, *(self.batteries.tables() if self.batteries else ())]
 
     @cached_property
@@ -505,6 +499,14 @@ def _case(
         table = table.assign(pareto=False, **{f"{cost}_state": "" for cost in decisions.by_cost})
         pairs = pairs.iloc[:0]
     return Case(target, costs, table, pairs, decisions, worlds)
+
+
+def _text(part: str | Table) -> str:
+    return part if isinstance(part, str) else as_text(part)
+
+
+def _html(part: str | Table) -> str:
+    return f"<p>{html_escape(visible(part))}</p>" if isinstance(part, str) else as_html(part)
 
 
 def _variant(labels: Mapping[str, str], name: str | None) -> str:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from fedsim.core.blocks.quantities import read_energy, read_fraction
 from fedsim.core.ports import Array
+from fedsim.core.table_columns import JOULES_AFTER
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity, timespan
 from fedsim.results.analysis.client_names import kinds_of
@@ -34,7 +35,7 @@ LOSSES = "battery losses"
 PARTS = (*ENERGY_PARTS.values(), LOSSES)
 
 _STORED = ("initial_joules", "charged_joules", "drained_joules", "final_joules")
-_FACTS = ("client", "group", "device", "radio", "left_s", *_STORED, "depletions")
+_FACTS = ("client", "group", "device", "radio", "left_s", "joules", *_STORED, "depletions")
 _OF_BATTERIES = ["round", "depleted", "charged"]  # events from which deaths follow
 _ROUNDING = 1e-9  # relative to the energy that left a battery
 
@@ -64,7 +65,8 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         drained_joules, final_joules, charge (at the end, as a share of the capacity), low (whether
         that is below the threshold), empty (whether it is at the cut-off), empty_s and empty_round
         (when it first was; infinite if never), lasts_s (infinite if it is charged as fast as it
-        drains), and the joules by part. The part `battery losses` is the energy that left the
+        drains), lasts_runs (how many runs like this one it lasts for, if radios sleep after each),
+        and the joules by part. The part `battery losses` is the energy that left the
         battery and not drawn by the client. Without batteries there are no rows.
 
     Raises:
@@ -119,7 +121,18 @@ def _owners(folder: Path) -> pd.DataFrame:
         return pd.DataFrame()
     clients = as_frame(read_table(folder, "clients", [*_FACTS, *ENERGY_PARTS]))
     clients = clients.assign(run_s=float(summary["t"]), rounds=int(summary["rounds"]))
+    clients["after_joules"] = _after(clients, float(summary.get(JOULES_AFTER) or 0.0))
     return clients.dropna(subset=["initial_joules"])
+
+
+def _after(clients: pd.DataFrame, joules: float) -> Array:
+    """Return what the last tail of each client's radio takes, J.
+
+    Only its sum over the fleet is recorded. It is divided as the energy of tails between messages.
+    """
+    tails = clients["tail_joules"].to_numpy(np.float64)
+    whole = tails.sum()
+    return joules * (tails / whole if whole else np.full(len(tails), 1 / len(tails)))
 
 
 def _fleet(folder: Path) -> Fleet:
@@ -149,8 +162,10 @@ def _of_run(folder: Path, clients: pd.DataFrame, full: Array, low: Array) -> pd.
         low=stored["final_joules"] < threshold * (1 - _ROUNDING),
         **_deaths(folder, clients),
     )
+    lasting = _lasting(table, threshold, clients["left_s"].to_numpy(np.float64))
     return table.assign(
-        lasts_s=_lasting(table, threshold, clients["left_s"].to_numpy(np.float64)),
+        lasts_s=lasting,
+        lasts_runs=_runs(table, lasting, clients),
         **_parts(clients, stored["drained_joules"]),
     )
 
@@ -191,6 +206,18 @@ def _lasting(table: pd.DataFrame, threshold: Array, left: Array) -> Array:
     return np.where(np.isfinite(seen), seen, ahead)
 
 
+def _runs(table: pd.DataFrame, lasting: Array, clients: pd.DataFrame) -> Array:
+    """Return how many runs each battery lasts for, if its radio sleeps after each of them."""
+    lost = (table["initial_joules"] - table["final_joules"]).to_numpy(np.float64)
+    runs: Array = lasting / table["run_s"].to_numpy(np.float64)
+    drawn, drained = (clients[name].to_numpy(np.float64) for name in ("joules", "drained_joules"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        after = clients["after_joules"].to_numpy(np.float64) * np.where(drawn, drained / drawn, 1.0)
+        share = np.where(lost > 0, lost / (lost + after), 1.0)
+    # A battery that was empty during the run did not come to its last tail.
+    return np.where(runs > 1, runs * share, runs)
+
+
 def _parts(clients: pd.DataFrame, drained: Array) -> dict[str, Array]:
     """Return the joules by part, and the rest that left the battery, without rounding residue."""
     parts = {
@@ -222,8 +249,9 @@ def battery_figures(lives: pd.DataFrame) -> pd.DataFrame:
         at some time), first_s, first_round, half_s, half_round (when the first of the batteries was
         empty, and half of them; infinite if not within the run), charge_lowest and charge_median
         (at the end), watts (median of the power that left a battery), lasts_first_s and
-        lasts_half_s (how long the first of them lasts, and half of them), joules (mean energy that
-        left a battery) and, as shares of that, its parts.
+        lasts_half_s (how long the first of them lasts, and half of them), lasts_half_runs (how many
+        such runs half of them last for), joules (mean energy that left a battery) and, as shares of
+        that, its parts.
 
     Example:
         >>> figures = battery_figures(battery_lives(result))
@@ -262,6 +290,7 @@ def _figures_of(own: pd.DataFrame) -> dict[str, Any]:
         "watts": float((own["drained_joules"] / own["run_s"]).median()),
         "lasts_first_s": lasts[0],
         "lasts_half_s": lasts[half],
+        "lasts_half_runs": np.sort(own["lasts_runs"].to_numpy(np.float64))[half],
         "joules": taken / len(own),
         **{name: own[name].sum() / taken for name in PARTS if taken > 0 and name in own},
     }
@@ -361,16 +390,16 @@ class BatterySummary:
         """
         figures = self._common
         own = figures[(figures["kind"] == ALL) & figures["variant"].isin(list(self.labels))]
-        times, runs = (
+        times, runs, repeats = (
             own.pivot_table(name, "seed", "variant", "median", observed=True)
-            for name in ("lasts_half_s", "run_s")
+            for name in ("lasts_half_s", "run_s", "lasts_half_runs")
         )
         if times.shape[1] < 2:
             return ""
         form: Callable[[float], str] = _life
         further: Callable[[float], str] = _life
         if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
-            times, form, further = times / runs, _such_runs, _lasting_runs
+            times, form, further = repeats, _such_runs, _lasting_runs
         middle = times.median().sort_values(ascending=False, kind="stable")
         longest = middle.iloc[0]
         first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
@@ -476,7 +505,10 @@ class BatterySummary:
                 "about: extrapolated at the mean power of the run, as if rounds went on without a"
                 " pause"
             )
-            yield f"{_RUNS}: how many runs like this one half of the batteries last for"
+            yield (
+                f"{_RUNS}: how many runs like this one half of the batteries last for, if radios"
+                " sleep after each run"
+            )
         every = figures[figures["kind"] == ALL]
         if _unlike(every.pivot_table("run_s", "seed", "variant", observed=True)):
             yield (
@@ -519,9 +551,8 @@ def _lasts(own: pd.DataFrame, name: str) -> Cell:
 
 def _repeats(own: pd.DataFrame) -> Cell:
     """Return how many runs like these half of the batteries last for, if more than one."""
-    ratios = own["lasts_half_s"] / own["run_s"]
-    middle = float(np.median(ratios))
-    return _over_seeds(ratios, _count) if _LONGER < middle < np.inf else Cell(NONE)
+    middle = float(np.median(own["lasts_half_runs"]))
+    return _over_seeds(own["lasts_half_runs"], _count) if _LONGER < middle < np.inf else Cell(NONE)
 
 
 def _life(seconds: float) -> str:

@@ -47,6 +47,8 @@ def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str
     ['round', 'joules']
     """
     every = with_grams(columns, table)
+    if GRAMS in every and "joules" in every:  # beside energy, in case a table is wide
+        every.insert(every.index("joules") + 1, every.pop(every.index(GRAMS)))
     known = table[every].dropna(how="all")  # a variant that did not reach the target has no costs
     if known.empty:
         return every

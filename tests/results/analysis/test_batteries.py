@@ -58,7 +58,10 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def lasting(**hours: list[float]) -> BatterySummary:
     """Return figures in which half of each variant's batteries last this long, by seed."""
     rows = [
-        {"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time, "run_s": 60}
+        {
+            **{"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time},
+            **{"run_s": 60, "lasts_half_runs": 60 * time},
+        }
         for name, times in hours.items()
         for seed, time in enumerate(times, 1)
     ]
@@ -119,7 +122,9 @@ def test_batteries_that_outlive_unlike_runs_are_compared_by_the_runs_they_last_f
     """With b they last longer in time, and with a for more runs, which are shorter."""
     summary = lasting(a=[4.0], b=[5.0])
     lengths = summary.figures["variant"].map({"a": 60.0, "b": 120.0})
-    by_runs = BatterySummary(summary.figures.assign(run_s=lengths), summary.labels)
+    repeats = summary.figures["lasts_half_s"] / lengths
+    figures = summary.figures.assign(run_s=lengths, lasts_half_runs=repeats)
+    by_runs = BatterySummary(figures, summary.labels)
     assert by_runs.answer() == (
         f"{LONGEST} a (gd): half of them last 240 runs like this one, and 150 with b (gd), the"
         " next (one seed)"
@@ -155,6 +160,23 @@ def test_a_battery_of_known_power_is_empty_when_its_energy_is_used(known: Result
     for _, row in lives.head(2).iterrows():
         assert row["empty_round"] == 1 + np.count_nonzero(committed <= row["empty_s"])
     assert np.isinf(lives["empty_s"][2:]).all()
+
+
+def test_runs_per_charge_have_the_last_tails(tmp_path: Path) -> None:
+    """Energy per run is what left the battery, and the tails that tables of costs add to it."""
+    battery = {"capacity": "1 Wh", "discharge_efficiency": "80 %"}
+    fleet = [{"count": 4, "device": "phone-mid", "radio": "lte", "battery": battery}]
+    result = fedsim.run(small(fleet=fleet, stop={"rounds": 8}), out=tmp_path)
+    lives, after = battery_lives(result), result.summary["joules_after"].iloc[0]
+    usable = lives["initial_joules"] - 0.2 * lives["capacity_joules"]
+    lost = lives["initial_joules"] - lives["final_joules"]
+    assert 0.8 * (usable / lives["lasts_runs"] - lost).sum() == pytest.approx(after)
+    assert after > 0.1 * result.summary["joules"].iloc[0]
+    printed = result.shown.batteries
+    assert printed is not None
+    assert lives["lasts_runs"].median() == pytest.approx(
+        printed.figures["lasts_half_runs"].iloc[0], rel=0.01
+    )
 
 
 def test_it_lasts_until_its_client_takes_no_part(known: Result) -> None:

@@ -44,6 +44,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
     return folder
 
 
+def sentences(study: ReportedStudy) -> list[str]:
+    """Return the sentences at the top of a page."""
+    return [each.text for each in overview.answers(study)]
+
+
 @pytest.mark.slow
 def test_the_measure_that_was_asked_for_is_in_front(measured: Path, tmp_path: Path) -> None:
     with captured() as drawn:
@@ -75,7 +80,7 @@ def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> Non
     study = ReportedStudy(Comparison.of([measured], ("train_accuracy=1",)))
     rounds = study.rounds
     ends = rounds[rounds["round"] == 12].groupby("variant", sort=False)["train_accuracy"].mean()
-    (said,) = overview.answers(study)
+    (said,) = sentences(study)
     best = [study.labels[str(name)] for name in ends.index[ends == ends.max()]]
     assert f"The highest train accuracy at the end is {ends.max():.3g}, that of" in said
     assert all(name in said for name in best)
@@ -84,7 +89,7 @@ def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> Non
 def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Path) -> None:
     study = ReportedStudy(Comparison.of([measured / "gd"]))
     (row,) = study.comparison.cases[0].table.to_dict("records")
-    (said,) = overview.answers(study)
+    (said,) = sentences(study)
     assert said.startswith("Cost of the whole run: 12 rounds, ")
     for cost, unit in (("bits", "bit"), ("t", "s"), ("joules", "J")):
         assert quantity(row[cost], unit) in said
@@ -97,7 +102,7 @@ def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Pat
 def test_what_costs_the_same_is_said_to_do_so(measured: Path) -> None:
     labels = ReportedStudy(Comparison.of([measured])).labels
     both = f"{labels['base']} and {labels['twin']}"
-    said = list(overview.answers(ReportedStudy(Comparison.of([measured]))))
+    said = sentences(ReportedStudy(Comparison.of([measured])))
     assert said[0].startswith("The lowest gradient norm at the end is")
     assert said[1].startswith("Every run has 12 rounds and no target, so costs do not rank")
     labels_ = {name: labels[name] for name in ("base", "twin")}
@@ -116,7 +121,7 @@ def test_verdicts_of_the_page_are_those_of_the_comparison(study: ReportedStudy) 
 
 def test_sentences_follow_the_verdicts(study: ReportedStudy) -> None:
     (case, _) = study.comparison.cases
-    said = [next(overview.answers(study)), *overview.further_answers(study)]
+    said = [next(overview.answers(study)).text, *overview.further_answers(study)]
     assert said[0].startswith(study.comparison.answers[0])  # it begins with the name of a variant
     for cost, sentence in zip(("joules", "t", "bits", "round"), said, strict=False):
         first, second, *_ = case.decisions.rank(cost)

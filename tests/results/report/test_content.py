@@ -66,7 +66,7 @@ def test_what_is_never_reached_is_said_to_be_so(page: Page) -> None:
 
 
 def test_the_answer_names_the_variant_of_least_cost(study: ReportedStudy) -> None:
-    first = next(iter(overview.answers(study)))
+    first = next(iter(overview.answers(study))).text
     table = summarise(cost_to_target(study.rounds, 5e4)).set_index("variant")
     assert (table["reached"] == table["runs"]).all()
     least, next_ = table["joules"].sort_values().index[:2]

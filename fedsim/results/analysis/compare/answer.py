@@ -16,9 +16,13 @@ from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import State, Verdict, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
+from fedsim.results.record.schema import GRAMS
 
-LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
-"""The cost that the sentence is about is the first of these that is not zero in all runs."""
+LEADING = {cost: TITLES.get(cost, cost) for cost in (GRAMS, "joules", "t", "bits", "round")}
+"""The cost that the sentence is about is the first of these that is not zero in all runs.
+
+A scenario that states where its electricity comes from asks for CO2.
+"""
 
 MOST = 500
 """Variants beyond which every two of them are not compared for one sentence."""
@@ -124,7 +128,8 @@ def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
         return []
     if not target.measure:
         return []
-    return [name for name in LEADING if arrived[name].max() > 0]
+    known = [name for name in LEADING if name in arrived and arrived[name].notna().all()]
+    return [name for name in known if arrived[name].max() > 0]
 
 
 def answers(
@@ -147,7 +152,7 @@ def answers(
         return
     names = {str(name): _name(own, str(name), labels) for name in own["variant"].unique()}
     there = [str(name) for name in arrived["variant"].unique()]
-    if target.measure and not arrived[list(LEADING)].to_numpy().any():
+    if target.measure and not arrived[list(LEADING)[1:]].to_numpy().any():
         yield f"the start model already meets {target.goal}: every cost is 0"
     elif len(there) == 1:
         said = _alone(arrived, names[there[0]], target)

@@ -59,8 +59,12 @@ def lasting(**hours: list[float]) -> BatterySummary:
     """Return figures in which half of each variant's batteries last this long, by seed."""
     rows = [
         {
-            **{"variant": name, "seed": seed, "kind": ALL, "lasts_half_s": 3600 * time},
-            **{"run_s": 60, "lasts_half_runs": 60 * time},
+            "variant": name,
+            "seed": seed,
+            "kind": ALL,
+            "lasts_half_s": 3600 * time,
+            "run_s": 60,
+            "lasts_half_runs": 60 * time,
         }
         for name, times in hours.items()
         for seed, time in enumerate(times, 1)

@@ -346,13 +346,17 @@ def cost_table(
         if several:
             cells.append(f"{row['reached']} of {row['runs']}")
         if not np.isnan(row["round"]):
-            cells += [_cost_cell(column, row[column]) for column in columns]
+            cells += [cost_text(column, row[column]) for column in columns]
         else:
             cells.append("not reached")
         table.add_row(*cells)
     return table
 
 
-def _cost_cell(column: str, value: float) -> str:
-    """Return the text of a cost; none for no beacons, since most methods have none."""
+def cost_text(column: str, value: float) -> str:
+    """Return the text of a cost; none for no beacons, since most methods have none.
+
+    >>> cost_text("beacons", 0), cost_text("joules", 0)
+    ('', '0 J')
+    """
     return "" if column == "beacons" and not value else quantity(value, UNITS.get(column, ""))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from fedsim.core.table_columns import JOULES_AFTER
 from fedsim.results.analysis import (
     ENERGY_PARTS,
     PART_COLOURS,
@@ -75,8 +76,12 @@ def clients(study: ReportedStudy, variant: str, name: str) -> PageFigure:
 
 
 def table(study: ReportedStudy) -> PageTable:
-    """Return the energy of every kind of client, by its parts, and what that has emitted."""
+    """Return the energy of every kind of client, by its parts, and what that has emitted.
+
+    Parts that no client has are left out.
+    """
     rows, grams, every = [], _grams(study), by_kind(study)
+    every = every.loc[:, every.gt(_NEGLIGIBLE * every.sum(axis=1), axis=0).any()]
     for key, parts in every.iterrows():
         variant, kind = key if isinstance(key, tuple) else ("", key)
         amounts = [_part(float(amount), float(parts.sum())) for amount in parts]
@@ -84,7 +89,16 @@ def table(study: ReportedStudy) -> PageTable:
         emitted = [] if grams is None else [number(float(grams[key]), "g")]
         rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
     heads = ("variant", "kind", *every, "in all", *([] if grams is None else ["CO2"]))
-    return PageTable("Energy by kind of client, mean over seeds", heads, rows)
+    return PageTable(
+        "Energy by kind of client, mean over seeds", heads, rows, _without_tails(study)
+    )
+
+
+def _without_tails(study: ReportedStudy) -> str:
+    """Return that the energy of the log ends before the last tails; empty if there are none."""
+    if not any(run.summary.get(JOULES_AFTER) for run in study.runs):
+        return ""
+    return "Without the tails after the last round, which the costs in the overview have."
 
 
 _NEGLIGIBLE = 1e-6

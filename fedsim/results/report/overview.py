@@ -11,7 +11,7 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
-from fedsim.results.analysis.costs import notes_on_tails, shown_costs
+from fedsim.results.analysis.costs import cost_text, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
@@ -175,6 +175,8 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
 
 
 def _cost_cell(row: Mapping[Hashable, Any], cost: str) -> TableCell:
+    if not cost_text(cost, row[cost]):
+        return TableCell("", float(row[cost]))
     bounds = row[f"{cost}_low"], row[f"{cost}_high"]
     sign, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
     return _with_interval(row[cost], *bounds, UNITS.get(cost, ""), sign)

@@ -171,7 +171,7 @@ _WIDE, _ROW = 7.6, 0.21  # inches of a timeline, and of a lane
 
 def _note(window: Window, lanes: int, busy: int, given_up: str) -> str:
     length, begin = quantity(window.end - window.begin, "s"), quantity(window.begin, "s")
-    note = f"round {window.number:,}: {length} from {begin} on; {busy:,} clients in the log"
+    note = f"Round {window.number:,}: {length} from {begin} on; {busy:,} clients in the log"
     if given_up:
         note = f"{note}; given up, for {given_up}"
     if busy == lanes:

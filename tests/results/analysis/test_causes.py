@@ -220,7 +220,7 @@ def check_printed_sum(found: Causes) -> None:
     names = {name.text: cause for cause, name in module._NAMES[found.cost].items()}
     exact = found.table.set_index("cause")["difference"] / size
     shown = {name: float(value_of(text)) for name, text, _ in parts}
-    shown.pop("all others", None)
+    shown.pop("others", None)
     assert all(abs(exact[names[name]] - value) <= last * 1.000001 for name, value in shown.items())
     assert abs(found.difference / size - float(value_of(whole[1]))) <= last
 
@@ -313,7 +313,7 @@ def test_lines_add_up_and_first_name_what_goes_the_way_of_the_difference(made: l
     table = pd.DataFrame(rows, columns=columns)
     found = Causes("t", "a", "b", 1, table, (sum(made), 0.0), {})
     check_printed_sum(found)
-    parts = [value_of(text) for name, text, _ in found.lines()[:-1] if name != "all others"]
+    parts = [value_of(text) for name, text, _ in found.lines()[:-1] if name != "others"]
     whole = sum(made)
     signs = [part * whole < 0 for part in parts if part]
     assert signs == sorted(signs)

@@ -83,4 +83,4 @@ def test_a_window_says_why() -> None:
     why = "1 of 4 have reported, 3 are needed; missing: client-2"
     lanes = Lanes(nothing, nothing)
     note = timeline.figure("one", lanes, Window(3, 1.0, 6.0), clients, given_up=why).note
-    assert note.startswith("round 3: 5 s from 1 s on; 0 clients in the log; given up, for 1 of 4")
+    assert note.startswith("Round 3: 5 s from 1 s on; 0 clients in the log; given up, for 1 of 4")

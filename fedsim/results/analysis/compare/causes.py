@@ -184,7 +184,7 @@ class Causes:
             for row, text in zip(shown, texts, strict=True)
         ]
         if any(digit in rest for digit in "123456789"):
-            lines.append(("all others", rest, ""))
+            lines.append(("others", rest, ""))
         return [*lines, ("all", whole, self._whole())]
 
     def _amounts(self, row: Mapping[Hashable, Any]) -> str:

@@ -193,13 +193,13 @@ def test_a_menu_changes_the_figure_and_says_what_it_shows(tab: Tab) -> None:
     panel = opened(tab, "Timeline")
     note = panel.locator(".note")
     panel.get_by_label("Round", exact=True).select_option("first")
-    assert (note.text_content() or "").startswith("round 1:")
+    assert (note.text_content() or "").startswith("Round 1:")
     panel.get_by_label("Round", exact=True).select_option("last")
-    assert (note.text_content() or "").startswith("round 25:")
+    assert (note.text_content() or "").startswith("Round 25:")
     panel.get_by_label("Run", exact=True).select_option("3")
-    assert (note.text_content() or "").startswith("round 25:")
+    assert (note.text_content() or "").startswith("Round 25:")
     panel.get_by_label("Round", exact=True).select_option("first")
-    assert (note.text_content() or "").startswith("round 1:")
+    assert (note.text_content() or "").startswith("Round 1:")
 
 
 @pytest.mark.parametrize(

@@ -484,6 +484,18 @@ def test_a_probability_has_an_interval_that_covers_it() -> None:
     assert found["accuracy"] == pytest.approx(0.8555)
 
 
+def test_the_worst_attack_of_a_network_decides_whether_a_rule_survives() -> None:
+    rows = [
+        {"loss": 0.0, "variant": "krum", "attack": attack, "seed": seed, "accuracy": accuracy}
+        for attack, seeds in {"none": (0.9, 0.9), "ipm": (0.8, 0.86)}.items()
+        for seed, accuracy in enumerate(seeds)
+    ]
+    found = rules.worst(pd.DataFrame(rows)).loc[(0.0, "krum")]
+    assert found["attack"] == "ipm"
+    assert found["probability"] == 0.5
+    assert found["accuracy"] == pytest.approx(0.83)
+
+
 def test_a_rule_is_ahead_in_the_share_of_networks_in_which_its_worst_accuracy_is() -> None:
     rows = [
         {"loss": 0.3, "variant": rule, "attack": attack, "seed": seed, "accuracy": accuracy}
@@ -588,7 +600,6 @@ def summed(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "RADIOS": {"lte": "LTE", "wifi": "Wi-Fi"},
             "LEAVING": (0.0, 0.2),
             "SEEDS": 1,
-            "SEEDS_LEAVING": 1,
             "WORLDS": 8,
             "ACCURACY": 0.4,
             "OBJECTIVE": 0.3,
@@ -637,6 +648,22 @@ def test_every_method_has_a_row_for_every_protocol_or_a_reason(summed: Any) -> N
     assert len(refused) == sum(len(protocols) for _, protocols in secrecy.REFUSED)
 
 
+def test_a_method_is_compared_in_the_seeds_in_which_both_reach_the_target() -> None:
+    """With tails of 10 J, half of the rounds' energy is more than half of all."""
+    rows = [
+        {"radio": "lte", "leaving": 0.0, "method": method, "protocol": "", "seed": seed,
+         "reached": reached, "joules": joules, "joules_after": 10.0}
+        for method, runs in {"fedavg": [(True, 30.0), (True, 50.0), (True, 90.0)],
+                             "qsgd": [(True, 20.0), (True, 30.0), (False, np.nan)]}.items()
+        for seed, (reached, joules) in enumerate(runs)
+    ]  # fmt: skip
+    rounds = secrecy.relative(pd.DataFrame(rows)).loc[("lte", "qsgd", "")]
+    asleep = secrecy.relative(pd.DataFrame(rows), "joules").loc[("lte", "qsgd", "")]
+    assert rounds["ratio"] == rounds["low"] == rounds["high"] == 0.5
+    assert asleep["ratio"] == 50 / 80
+    assert asleep["low"] == 0.6 < asleep["high"] == 20 / 30
+
+
 def test_what_is_refused_is_refused(tmp_path: Path) -> None:
     """A scenario of the method under the protocol has the reason that the study states."""
     for secret, said in {
@@ -662,7 +689,8 @@ def test_a_probability_of_robust_is_that_of_the_pair(summed: Any) -> None:
 def noised(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return the runs under one seed, and in two drawn networks."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"SEEDS": 1, "WORLDS": 8, "NETWORKS": 2}.items():
+        small = {"SEEDS": 1, "WORLDS": 8, "NETWORKS": 2, "ACCURACY": 0.7}
+        for name, value in small.items():
             patch.setattr(privacy, name, value)
         return privacy.noised(tmp_path_factory.mktemp("privacy"))
 
@@ -672,7 +700,7 @@ def test_more_noise_has_less_epsilon_and_no_less_energy(noised: Any) -> None:
     rounds = privacy.means(noised[0]).loc[""]
     noisy = rounds.loc[[name for name in rounds.index if name.startswith("z-")]]
     assert (np.diff(noisy["epsilon"]) < 0).all()
-    assert noisy["joules"].iloc[-1] > rounds["joules"]["clip"] > rounds["joules"]["open"]
+    assert noisy["joules"].iloc[-1] > rounds["joules"]["clip"] >= rounds["joules"]["open"]
 
 
 @pytest.mark.needs("privacy")
@@ -692,6 +720,53 @@ def test_drawn_networks_say_how_often_an_order_holds(noised: Any) -> None:
     assert slow["probability"] == 1
     assert slow["ratio"] < 1
     assert known["probability"].between(known["probability_low"], known["probability_high"]).all()
+
+
+@pytest.mark.needs("privacy")
+def test_the_clips_of_the_scenario_are_among_those_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [each.scenario for each in fedsim.load(privacy.SCENARIO).variants]
+    assert {each.privacy.clip for each in variants if each.privacy} <= {*privacy.CLIPS}
+    assert {each.algorithm.step_size for each in variants} <= {*privacy.STEPS}
+    for name, value in {"STEPS": (1,), "CLIPS": (0.5, 2), "ACCURACY": 0.3}.items():
+        monkeypatch.setattr(privacy, name, value)
+    rounds = privacy.tuned()["round"]
+    assert len(rounds) == 10
+    assert rounds["z-0-clip-0.5-step-1"] >= rounds["z-0-clip-2-step-1"]
+
+
+def test_steps_are_chosen_on_seeds_that_no_study_judges() -> None:
+    judged = {*range(1, conducting.SEEDS + 1)}
+    judged |= {*range(secrecy.FIRST, secrecy.FIRST + conducting.SEEDS)}
+    tuned = range(conducting.TUNING, conducting.TUNING + conducting.TUNING_SEEDS)
+    assert judged.isdisjoint(tuned)
+    assert secrecy.FIRST > 5
+
+
+def test_a_study_renews_its_answer_on_the_page_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    kept = "before\n<!-- answer: other -->\nold\n<!-- end of answer -->\n"
+    page.write_text(f"{kept}<!-- answer: own -->\nold\n<!-- end of answer -->\nafter\n")
+    for _ in range(2):
+        conducting.renew(page, "own", "- new")
+        conducting.renew(page, "unknown", "- new")
+    answer = "<!-- answer: own -->\n- new\n<!-- end of answer -->\nafter\n"
+    assert page.read_text() == kept + answer
+    conducting.renew(tmp_path / "none.md", "own", "- new")
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize("study", [rules, secrecy, privacy])
+def test_a_page_has_a_place_for_the_answer(study: Any) -> None:
+    assert f"<!-- answer: {study.COSTS.stem} -->\n- " in (STUDIES / "README.md").read_text("utf-8")
+
+
+def test_a_ratio_of_means_has_an_interval_that_shrinks_with_more_seeds() -> None:
+    rng = np.random.default_rng(1)
+    other = rng.uniform(1, 2, 400)
+    own = 3 * other * rng.uniform(0.8, 1.2, 400)
+    few, many = conducting.ratio(own[:10], other[:10]), conducting.ratio(own, other)
+    assert many["ratio"] == pytest.approx(own.mean() / other.mean())
+    assert few["low"] < many["low"] < 3 < many["high"] < few["high"]
 
 
 def test_an_interval_covers_what_was_seen_and_shrinks_with_more_of_it() -> None:

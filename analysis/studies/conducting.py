@@ -1,13 +1,15 @@
-"""What several studies share: their command, their probabilities, and their worlds.
+"""What several studies share: their command, their seeds, their intervals, and their worlds.
 
 from conducting import conduct
 """
 
 import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,16 @@ from scipy import stats
 
 import fedsim
 from fedsim.addons.robustness import draw_worlds
-from fedsim.results.analysis import save
+from fedsim.results.analysis import cost_to_target, save
 
 LEVEL = 0.9
-"""Of the intervals of probabilities."""
+"""Of all intervals."""
+
+SEEDS = 16
+"""Seeds 1 to 16 are those that a study judges."""
+
+TUNING, TUNING_SEEDS = 101, 2
+"""The first of the seeds on which steps are chosen, and how many they are; no study judges them."""
 
 WORLDS = 500
 """How many networks are drawn at the least in which runs are priced again."""
@@ -44,8 +52,11 @@ def conduct(
     figure: Path,
     files: Sequence[Path] = (),
     width: int = 150,
+    tune: Callable[..., pd.DataFrame] | None = None,
 ) -> None:
     """Read the command line, run a study, print its tables and its finding, and draw its figure.
+
+    The finding also renews the answer on the page, `README.md` beside the tables.
 
     Args:
         doc: of the script; its first line is the command's help.
@@ -54,11 +65,17 @@ def conduct(
         figure: where the figure goes.
         files: where the tables go, as many as there are.
         width: of what is printed, where it is not a terminal.
+        tune: takes `jobs`, and returns the rounds of candidates: see `tried`.
     """
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    if tune is not None:
+        parser.add_argument("--tune", action="store_true", help="print the rounds of other steps")
     parser.add_argument("--out", type=Path, help="keep the run folders here")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs are made at a time")
     given = parser.parse_args()
+    if tune is not None and given.tune:
+        print(tune(jobs=given.jobs).to_string())
+        return
     with tempfile.TemporaryDirectory() as folder:
         found = run(given.out or Path(folder), jobs=given.jobs)
     frames = (found,) if isinstance(found, pd.DataFrame) else tuple(found)
@@ -66,15 +83,55 @@ def conduct(
     console = Console(width=None if sys.stdout.isatty() else width)
     for each in tables(*frames):
         console.print(each)
-    print(finding(*frames))
+    answer = finding(*frames)
+    print(answer)
     for path, frame in zip(files, frames, strict=True):
         frame.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
     save(draw(*frames), figure)
+    if files:
+        renew(files[0].with_name("README.md"), files[0].stem, answer)
+
+
+def renew(page: Path, study: str, answer: str) -> None:
+    """Replace the answer of a study on its page, if it is between marks there."""
+    begin, end = f"<!-- answer: {study} -->\n", "<!-- end of answer -->"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    before, mark, rest = text.partition(begin)
+    if mark:
+        _, mark, after = rest.partition(end)
+        page.write_text(f"{before}{begin}{answer}\n{end}{after}", encoding="utf-8")
 
 
 def progress(items: Iterable[Any]) -> Iterable[Any]:
     """Show how many of the items are done."""
     return track(list(items), console=Console(stderr=True))
+
+
+def bullets(*answers: str) -> str:
+    """Return an answer of several points as text."""
+    return "\n".join(
+        fill(f"- {each}", 100, subsequent_indent="  ", break_on_hyphens=False) for each in answers
+    )
+
+
+def tried(
+    scenario: Path,
+    candidates: Mapping[str, Any],
+    accuracy: float,
+    overrides: Sequence[str] = (),
+    jobs: int = 1,
+) -> pd.DataFrame:
+    """Return the rounds that variants take to a test accuracy, on the seeds for tuning.
+
+    Returns:
+        Indexed by variant: reached, the share of the seeds; round, the mean of those that reached.
+    """
+    given = [f"seed={TUNING}", f"seeds={TUNING_SEEDS}", f"variants={json.dumps(candidates)}"]
+    given += [f"stop.test_accuracy={accuracy}", *overrides]
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = fedsim.run(scenario, out=folder, overrides=given, jobs=jobs).rounds
+    spent = cost_to_target(rounds, accuracy, "test_accuracy")
+    return spent.groupby("variant", sort=False, observed=True)[["reached", "round"]].mean()
 
 
 def in_networks(
@@ -84,6 +141,21 @@ def in_networks(
     for seed, network in enumerate(draw_worlds(scenario, count, overrides=overrides), 1):
         given = [*overrides, *network, f"seed={seed}", "seeds=1"]
         yield seed, fedsim.run(scenario, out=out / f"{seed}", overrides=given, jobs=jobs)
+
+
+def ratio(costs: Any, others: Any) -> dict[str, float]:
+    """Return the ratio of two means over the same seeds, with its interval (bootstrap).
+
+    >>> found = ratio([2.0, 4.0], [1.0, 2.0])
+    >>> found["ratio"], found["low"], found["high"]
+    (2.0, 2.0, 2.0)
+    """
+    both = np.array([costs, others], float)
+    drawn = np.random.default_rng(0).integers(both.shape[1], size=(4000, both.shape[1]))
+    means = both[:, drawn].mean(axis=2)
+    low, high = np.quantile(means[0] / means[1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    one, other = both.mean(axis=1)
+    return {"ratio": float(one / other), "low": float(low), "high": float(high)}
 
 
 def interval(wins: Any, tries: Any) -> tuple[Any, Any]:

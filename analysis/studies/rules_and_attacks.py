@@ -12,16 +12,24 @@ drawn from their intervals; P is the share of them, with an interval of 90 % (Je
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from conducting import chance, conduct, in_networks, interval, places, progress
+from conducting import (
+    SEEDS,
+    bullets,
+    chance,
+    conduct,
+    in_networks,
+    interval,
+    places,
+    progress,
+)
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from fedsim.results.analysis import listing, panels
+from fedsim.results.analysis import listing, panels, quantity
 from fedsim.results.analysis.style import entitle
 
 SCENARIO, FIGURE, COSTS = places(__file__)
@@ -55,8 +63,6 @@ LOSSES = (0.0, 0.15, 0.3)
 CLIENTS, FALSE = 20, 4
 TARGET, LAST = 0.85, 5
 
-SEEDS = 4
-
 
 def fleet(attack: str, loss: float) -> list[dict[str, Any]]:
     """Return the groups of a fleet under an attack, whose messages are lost with a probability."""
@@ -72,13 +78,14 @@ def attacked(out: Path, overrides: Sequence[str] = (), jobs: int = 1) -> pd.Data
 
     Returns:
         A row a run: attack, loss, variant, seed, accuracy (a mean over the last rounds), replaced
-        (the share of rounds whose median was taken, as the rule had too few replies), joules.
+        (the share of rounds whose median was taken, as the rule had too few replies), joules (until
+        all radios sleep) and joules_after (those after the last round).
     """
     rows = []
     for attack, loss in progress((attack, loss) for attack in ATTACKS for loss in LOSSES):
         own = [f"fleet={json.dumps(fleet(attack, loss))}", *overrides]
         for seed, result in in_networks(SCENARIO, out / f"{attack}-{loss:g}", SEEDS, own, jobs):
-            joules = result.summary.set_index("variant")["joules"]
+            ends = result.summary.set_index("variant")[["joules", "joules_after"]]
             for variant, run in result.rounds.groupby("variant", observed=True):
                 after = run[run["round"] > 0]
                 replaced = after.get("replaced", pd.Series(0.0, after.index)).fillna(0) > 0
@@ -89,7 +96,8 @@ def attacked(out: Path, overrides: Sequence[str] = (), jobs: int = 1) -> pd.Data
                     "seed": seed,
                     "accuracy": after["test_accuracy"].tail(LAST).mean(),
                     "replaced": replaced.mean(),
-                    "joules": joules[variant],
+                    "joules": ends.loc[variant].sum(),
+                    "joules_after": ends.loc[variant, "joules_after"],
                 })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -101,8 +109,25 @@ def survival(runs: pd.DataFrame) -> pd.DataFrame:
         Indexed by loss, variant and attack: accuracy, probability, probability_low and
         probability_high.
     """
+    return _survived(runs, ["loss", "variant", "attack"])
+
+
+def worst(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return what `survival` does for the attack that is worst for a rule in each network.
+
+    Returns:
+        Indexed by loss and variant; and attack: the one with the lowest median.
+    """
+    lowest = runs.groupby(["loss", "variant", "seed"], observed=True)["accuracy"].min()
+    found = _survived(lowest.reset_index(), ["loss", "variant"])
+    medians = survival(runs)["accuracy"].reset_index()
+    grid = medians.pivot_table("accuracy", ["loss", "variant"], "attack", observed=True)
+    return found.assign(attack=grid.idxmin(axis="columns"))
+
+
+def _survived(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     kept = runs.assign(kept=runs["accuracy"] >= TARGET)
-    groups = kept.groupby(["loss", "variant", "attack"], observed=True)
+    groups = kept.groupby(keys, observed=True)
     found = groups.agg(
         accuracy=("accuracy", "median"), wins=("kept", "sum"), tries=("kept", "size")
     )
@@ -120,14 +145,18 @@ def _grid(found: pd.Series, loss: float) -> pd.DataFrame:
     return grid
 
 
-def _rows(found: pd.Series, loss: float) -> list[tuple[str, list[float]]]:
-    """Return each rule with a figure for each attack."""
-    return list(zip(RULES, _grid(found, loss).to_numpy(float).tolist(), strict=True))
-
-
 def tables(runs: pd.DataFrame) -> list[Table]:
-    """Return a table for each loss: rules by attacks."""
-    found, made = survival(runs), []
+    """Return the worst accuracy of each rule by loss; and for each loss, rules by attacks."""
+    lowest, found = worst(runs), survival(runs)
+
+    def under(loss: float, variant: str) -> str:
+        row = lowest.loc[(loss, variant), :]
+        return f"{row['accuracy']:.0%}, {chance(row)}, {_short(row['attack'])}"
+
+    heads = ("rule", *(f"{loss:.0%} lost" for loss in LOSSES))
+    rows = [(rule, *(under(loss, each) for loss in LOSSES)) for each, rule in RULES.items()]
+    title = f"Under the worst attack: accuracy, P(at least {TARGET:.0%}), this attack"
+    made = [listing(title, heads, rows)]
     for loss in LOSSES:
         rows = []
         for variant, rule in RULES.items():
@@ -141,40 +170,40 @@ def tables(runs: pd.DataFrame) -> list[Table]:
 
 def finding(runs: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
-    found = survival(runs)["probability"]
-    parts = []
-    for loss in LOSSES:
-        own = {rule: dict(zip(ATTACKS, row, strict=True)) for rule, row in _rows(found, loss)}
-        every = [RULES[rule] for rule, chances in own.items() if min(chances.values()) == 1]
-        others = []
-        for rule, chances in own.items():
-            lost = [f"{_short(attack)} {p:.2f}" for attack, p in chances.items() if p < 1]
-            if lost:
-                others.append(f"{RULES[rule]} ({', '.join(lost)})")
-        kept = f"these rules survive all attacks: {', '.join(every) or 'none'}"
-        if len(others) < 2:
-            kept = f"all rules{' but one' if others else ''} survive all attacks"
-        text = f"With {loss:.0%} of messages lost {kept}"
-        parts.append(f"{text}; P is lower for {'; '.join(others)}." if others else f"{text}.")
-    short = runs[runs["variant"].isin(COUNTED)].groupby(["variant", "loss"])["replaced"].mean()
-    lossy = [
-        f"{RULES[rule]} in {', '.join(f'{short[rule, loss]:.0%}' for loss in LOSSES)}"
+    lowest = worst(runs)
+    answers = [f"{loss:.0%} of messages lost. {_survivors(lowest.loc[loss])}" for loss in LOSSES]
+    short = runs[runs["variant"].isin(COUNTED)].groupby(["loss", "variant"])["replaced"].mean()
+    few = "; ".join(
+        f"{RULES[rule]} {', '.join(f'{short[loss, rule]:.0%}' for loss in LOSSES)}"
         for rule in COUNTED
-    ]
+    )
     losses = ", ".join(f"{loss:.0%}" for loss in LOSSES)
-    parts.append(
-        f"With {losses} lost, rules lack replies, so that the median takes their place:"
-        f" {'; '.join(lossy)} of the rounds."
-    )
     best, above = ordered(runs, LOSSES[-1])
-    more = ", ".join(
-        f"{RULES[rule]} {chance(above.loc[rule])}" for rule in RULES if rule in above.index
+    second = str(lowest.loc[LOSSES[-1]]["accuracy"].drop(best).idxmax())
+    spent = runs.groupby("loss")[["joules", "joules_after"]].median()
+    rounds = (spent["joules"] - spent["joules_after"]).loc[list(LOSSES)]
+    tails = spent["joules_after"].loc[list(LOSSES)]
+    return bullets(
+        *answers,
+        "Losses break rules without any attacker: a rule with too few replies takes the median. "
+        f"Share of such rounds with {losses} lost: {few}.",
+        f"With {LOSSES[-1]:.0%} lost {RULES[best]} keeps the best accuracy under its worst attack; "
+        f"it is ahead of {RULES[second]}, which is next, with P "
+        f"{chance(above.loc[second])}.",
+        f"Energy does not depend on the rule: with {losses} lost 30 rounds take "
+        f"{', '.join(quantity(each, 'J') for each in rounds)}, and radios then "
+        f"{', '.join(quantity(each, 'J') for each in tails)} until they sleep.",
     )
-    parts.append(
-        f"With {LOSSES[-1]:.0%} lost {RULES[best]} has the best worst accuracy; that it is above "
-        f"that of another rule has these P: {more}."
-    )
-    return fill(" ".join(parts), 88)
+
+
+def _survivors(lowest: pd.DataFrame) -> str:
+    """Return the rules by their probability to survive every attack, in words."""
+    every = lowest.reindex(list(RULES)).sort_values("probability", ascending=False, kind="stable")
+    groups = []
+    for _, rows in every.groupby("probability", sort=False):
+        names = [RULES[str(rule)] for rule in rows.index]
+        groups.append(f"{', '.join(names)}: {chance(rows.iloc[0])}")
+    return f"P to survive every attack: {'; '.join(groups)}."
 
 
 def ordered(runs: pd.DataFrame, loss: float) -> tuple[str, pd.DataFrame]:

@@ -2,25 +2,25 @@
 
     python analysis/studies/savings_under_secrecy.py [--out DIR] [--jobs N]
 
-Runs scenarios/studies/savings-under-secrecy.yaml on three radios, with phones that stay, and with
-phones of which one in twenty or one in five leaves in a round. FedSGM, whose problem has a
-constraint, has that of its paper, scenarios/papers/fedsgm-breast-cancer.yaml. Prints what a target
-takes in bits, seconds and joules under each protocol, and the probability that a method under
-secrecy costs less than another one over drawn networks. Writes both as savings_under_secrecy.csv
-and savings_under_secrecy_worlds.csv, and draws the energy as
-analysis/figures/savings-under-secrecy.png.
+Runs scenarios/studies/savings-under-secrecy.yaml on three radios; and some methods with phones of
+which one in twenty or one in five leaves in a round. FedSGM, whose problem has a constraint, has
+that of its paper, scenarios/papers/fedsgm-breast-cancer.yaml. Prints what a target takes in bits,
+seconds and joules under each protocol, with and without the tails of radios after the last round,
+and the probability that a method under secrecy costs less than another one over drawn networks.
+Writes both as savings_under_secrecy.csv and savings_under_secrecy_worlds.csv, and draws the energy
+as analysis/figures/savings-under-secrecy.png.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
-from conducting import WORLDS, chance, chances, conduct, places, progress
+from conducting import SEEDS, WORLDS, bullets, chance, chances, conduct, places, progress, ratio
 from matplotlib.figure import Figure
 from rich.table import Table
+from ruamel.yaml import YAML
 
 import fedsim
 from fedsim.results.analysis import (
@@ -41,6 +41,9 @@ RADIOS = {"lte": "LTE", "wifi": "Wi-Fi", "nb-iot": "NB-IoT"}
 
 LEAVING = (0.0, 0.05, 0.2)
 """The shares of phones that leave in the time of a round without secrecy."""
+
+LEAVERS = ("fedavg", "chb", "fedsgm")
+"""The methods of phones that leave: whether a round gets to its end depends on the protocol."""
 
 METHODS = {
     "fedavg": "FedAvg",
@@ -73,7 +76,8 @@ REFUSED = {
 }
 """Why there is no run."""
 
-SEEDS, SEEDS_LEAVING = 5, 2
+FIRST = 11
+"""The first seed: steps, supports and the threshold of censoring were chosen on seeds 1 to 5."""
 
 ACCURACY = 0.9
 """The test accuracy at which the runs stop."""
@@ -83,7 +87,16 @@ OBJECTIVE = 0.1
 
 
 KEYS = ["radio", "leaving", "method", "protocol"]
-FIGURES = ["round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules"]
+FIGURES = [
+    "round",
+    "transmissions",
+    "beacons",
+    "bits_up",
+    "bits_down",
+    "t",
+    "joules",
+    "joules_after",
+]
 
 
 class Case(NamedTuple):
@@ -92,6 +105,7 @@ class Case(NamedTuple):
     Attributes:
         name: of their folders.
         scenario: the file.
+        variants: of it.
         overrides: of it.
         plain: the variant whose rounds are the pace at which phones leave.
         measure: what has the target.
@@ -100,6 +114,7 @@ class Case(NamedTuple):
 
     name: str
     scenario: Path
+    variants: dict[str, Any]
     overrides: Sequence[str]
     plain: str
     measure: str
@@ -108,17 +123,18 @@ class Case(NamedTuple):
 
 def cases() -> Iterator[Case]:
     """Yield the runs to an accuracy, and those of FedSGM."""
+    written = YAML(typ="safe").load(SCENARIO)["variants"]
     ends = [f"stop.test_accuracy={ACCURACY}"]
-    yield Case("digits", SCENARIO, ends, "fedavg", "test_accuracy", ACCURACY)
+    yield Case("digits", SCENARIO, written, ends, "fedavg", "test_accuracy", ACCURACY)
     secret = {
         "fedsgm": {},
         "fedsgm-secagg": {"secrecy": {"kind": "secagg", "clip": 20}},
         "fedsgm-secaggplus": {"secrecy": {"kind": "secagg+", "neighbours": 6, "clip": 20}},
         "fedsgm-lightsecagg": {"secrecy": {"kind": "lightsecagg", "clip": 20}},
     }
-    ends = [f"variants={json.dumps(secret)}", f"stop={{rounds: 60, objective: {OBJECTIVE}}}"]
+    ends = [f"stop={{rounds: 60, objective: {OBJECTIVE}}}"]
     ends += ["fleet.0.count=20", "problem.split.clients=20"]
-    yield Case("constrained", CONSTRAINED, ends, "fedsgm", "objective", OBJECTIVE)
+    yield Case("constrained", CONSTRAINED, secret, ends, "fedsgm", "objective", OBJECTIVE)
 
 
 def summed(
@@ -132,8 +148,8 @@ def summed(
 
     Returns:
         A row a run: radio, leaving, method, protocol, seed, reached, round, transmissions, beacons,
-        bits_up, bits_down, t (s), joules (until all radios sleep); and a row a pair of variants,
-        radio and cost: see `conducting.chances`.
+        bits_up, bits_down, t (s), joules (until all radios sleep), joules_after (the part after the
+        last round); and a row a pair of variants, radio and cost: see `conducting.chances`.
     """
     every = [(case, radio) for case in cases() for radio in RADIOS]
     parts = [
@@ -148,22 +164,23 @@ def part(
     case: Case, radio: str, folder: Path, overrides: Sequence[str], jobs: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what `summed` does, of one problem over one radio."""
-    first, own, given = next(iter(RADIOS)), f"fleet.0.radio={radio}", [*case.overrides, *overrides]
+    first, own = next(iter(RADIOS)), f"fleet.0.radio={radio}"
+    given = [f"seed={FIRST}", f"seeds={SEEDS}", *case.overrides, *overrides]
+    some = {name: each for name, each in case.variants.items() if split(name)[0] in LEAVERS}
     calm = folder / f"{radio}-0"
     if radio == first:
-        seeds = f"seeds={SEEDS}"
-        result = fedsim.run(case.scenario, out=calm, overrides=[seeds, *given], jobs=jobs)
+        every = f"variants={json.dumps(case.variants)}"
+        result = fedsim.run(case.scenario, out=calm, overrides=[every, *given], jobs=jobs)
     else:
         result = fedsim.reprice(folder / f"{first}-0", [own], calm)
     tables = [costs(result, case, radio, 0.0)]
     openly = tables[0][(tables[0]["method"] == case.plain) & (tables[0]["protocol"] == "")]
     pace = float((openly["t"] / openly["round"]).mean())
-    variants = list(dict.fromkeys(map(str, result.summary["variant"])))
-    known = chances(calm, f"{case.measure}={case.target}", pairs(variants), WORLDS)
+    known = chances(calm, f"{case.measure}={case.target}", pairs(list(case.variants)), WORLDS)
     for share in filter(None, LEAVING):
         # Away for the time of a round, after a stay in which a share of them leaves.
         stay = f"{{kind: markov, on: {pace / share:.4g} s, off: {pace:.4g} s}}"
-        world = [own, f"seeds={SEEDS_LEAVING}", *given, f"fleet.0.availability={stay}"]
+        world = [f"variants={json.dumps(some)}", own, *given, f"fleet.0.availability={stay}"]
         result = fedsim.run(case.scenario, out=folder / f"{radio}-{share:g}", overrides=world,
                             jobs=jobs)  # fmt: skip
         tables.append(costs(result, case, radio, share))
@@ -260,106 +277,158 @@ def rows(spent: pd.DataFrame, known: pd.DataFrame, radio: str) -> Iterator[tuple
                 )
 
 
-def tables(spent: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
-    """Return a table for each radio that was simulated."""
-    return [
-        listing(f"Twenty phones over {name}", HEADS, list(rows(spent, known, radio)))
-        for radio, name in RADIOS.items()
-        if radio in set(spent["radio"])
-    ]
+def relative(spent: pd.DataFrame, cost: str = "joules_of_rounds") -> pd.DataFrame:
+    """Return the energy of methods over that of their plain method without secrecy.
 
+    Only seeds count in which both reach the target, and phones that stay.
 
-def savings(spent: pd.DataFrame, protocol: str) -> pd.DataFrame:
-    """Return what methods save of the energy of their plain method without secrecy, as a share.
+    Args:
+        spent: see `summed`.
+        cost: "joules_of_rounds", up to the end of the last round, or "joules", until radios sleep.
 
     Returns:
-        Indexed by method, a column a radio; below zero where they take more.
+        Indexed by radio, method and protocol: ratio, low, high.
     """
-    joules = means(spent)["joules"].xs(0.0, level="leaving")
-    shares = {
-        radio: {
-            str(method): 1 - own[method, protocol] / own[plain(str(method)), ""]
-            for method in own.index.unique("method")
-            if (method, protocol) in own.index
-        }
-        for radio in joules.index.unique("radio")
-        for own in [joules.loc[radio]]
+    calm = spent[(spent["leaving"] == 0) & spent["reached"]]
+    calm = calm.assign(joules_of_rounds=calm["joules"] - calm["joules_after"])
+    runs = {
+        key: own.set_index("seed")[cost]
+        for key, own in calm.groupby(["radio", "method", "protocol"], observed=True)
     }
-    return pd.DataFrame(shares)
+    found = {}
+    for (radio, method, protocol), own in runs.items():
+        both = pd.concat([own, runs[radio, plain(method), ""]], axis="columns", join="inner")
+        if len(both):
+            found[radio, method, protocol] = ratio(*both.to_numpy().T)
+    return pd.DataFrame.from_dict(found, orient="index")
+
+
+def saved(row: pd.Series) -> str:
+    """Return what a method saves, and its interval, in words; below zero where it takes more."""
+    return f"{1 - row['ratio']:.0%} ({1 - row['high']:.0%} to {1 - row['low']:.0%})"
+
+
+def times(row: pd.Series) -> str:
+    """Return how many times the energy a method takes, and the interval, in words."""
+    return f"{row['ratio']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 SAVING = ("qsgd", "rand-k", "top-k-union", "fediter-ht", "fedgradmp", "chb")
 """Methods that send less than their plain one."""
 
 
+def tables(spent: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
+    """Return what is saved of the rounds' energy, and a table for each radio."""
+    found = relative(spent)
+    radios = {radio: name for radio, name in RADIOS.items() if radio in set(spent["radio"])}
+    heads = [f"{name}, {of}" for name in radios.values() for of in ("no secrecy", "SecAgg+")]
+    rows_of_savings = [
+        (METHODS[method], *(saved(found.loc[(radio, method, protocol)])
+                            for radio in radios for protocol in ("", "secaggplus")))
+        for method in SAVING
+    ]  # fmt: skip
+    title = "Saved of the rounds' energy of the plain method without secrecy"
+    return [
+        listing(title, ("method", *heads), rows_of_savings),
+        *(
+            listing(f"Twenty phones over {name}", HEADS, list(rows(spent, known, radio)))
+            for radio, name in radios.items()
+        ),
+    ]
+
+
 def finding(spent: pd.DataFrame, known: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
-    openly, few = savings(spent, ""), savings(spent, "secaggplus")
+    found, asleep = relative(spent), relative(spent, "joules")
+    radios = [radio for radio in RADIOS if radio in set(spent["radio"])]
     joules = known[known["cost"] == "joules"].set_index(["variant", "against", "radio"])
-    first, *others = map(str, openly.columns)
 
     def name(method: str) -> str:
         return METHODS[method].rpartition(", ")[2]
 
-    def saved(radio: str) -> str:
-        every = (
-            f"{name(method)} {share[method]:.0%} and {left[method]:.0%}"
-            for share, left in [(openly[radio], few[radio])]
-            for method in SAVING
-        )
-        return f"over {RADIOS[radio]} {', '.join(every)}"
+    def answer(radio: str) -> str:
+        kept = [
+            f"{name(each)} {1 - found.loc[(radio, each, '')]['ratio']:.0%}, then "
+            f"{saved(found.loc[(radio, each, 'secaggplus')])}, P "
+            f"{chance(joules.loc[(f'{each}-secaggplus', plain(each), radio)])}"
+            for each in SAVING
+        ]
+        return f"{RADIOS[radio]}: {'; '.join(kept)}."
 
-    def p(radio: str) -> str:
-        pairs = ((name(each), f"{each}-secaggplus", plain(each)) for each in SAVING)
-        return ", ".join(f"{own} {chance(joules.xs((*pair, radio)))}" for own, *pair in pairs)
+    def left(radio: str) -> str:
+        row = {each: found.loc[(radio, each, "secaggplus")] for each in SAVING}
+        still = [
+            f"{name(each)} ({1 - row[each]['ratio']:.0%} of "
+            f"{1 - found.loc[(radio, each, '')]['ratio']:.0%})"
+            for each in SAVING
+            if row[each]["high"] < 1
+        ]
+        return f"over {RADIOS[radio]} {', '.join(still) or 'none'}"
 
-    def times(method: str) -> str:
-        shares = (savings(spent, protocol) for protocol in PROTOCOLS if protocol)
-        taken = (1 - each.loc[method] for each in shares if method in each.index)
-        return "; ".join(", ".join(f"{ratio:.2f}" for ratio in each) for each in taken)
+    def taken(method: str, protocol: str) -> str:
+        return ", ".join(times(found.loc[(radio, method, protocol)]) for radio in radios)
 
-    ends = spent[spent["leaving"] == LEAVING[-1]].groupby("protocol")["reached"].mean()
-    often = ", ".join(f"{ends[each]:.0%} ({name})" for each, name in PROTOCOLS.items())
-    return fill(
-        "Of the energy of their plain method without secrecy, methods save without secrecy and "
-        f"under SecAgg+ {saved(first)}. "
-        f"The same {'; and '.join(map(saved, others))}; below zero is more. That a method under "
-        f"SecAgg+ takes less than its plain one without secrecy has over {RADIOS[first]} these P: "
-        f"{p(first)}. Over {', '.join(RADIOS[each] for each in (first, *others))} "
-        f"FedAvg takes {times('fedavg')} times its energy without secrecy under SecAgg; SecAgg+; "
-        f"LightSecAgg, and FedSGM {times('fedsgm')}. CHB, over HB without "
-        f"secrecy, takes {times('chb')} where silence is seen, {times('chb-mask')} where it is "
-        f"masked, and {times('chb-group')} where that of groups is seen. Where "
-        f"{LEAVING[-1]:.0%} of the phones leave in a round, this share of runs gets "
-        f"to the target: {often}.",
-        88,
+    calm = spent[(spent["leaving"] == 0) & (spent["protocol"] == "") & (spent["radio"] == "lte")]
+    open_ = calm[calm["method"] == "fedavg"][["joules", "joules_after"]].mean()
+    shrunk = ", ".join(
+        f"{name(each)} {1 - asleep.loc[('lte', each, '')]['ratio']:.0%} and "
+        f"{1 - asleep.loc[('lte', each, 'secaggplus')]['ratio']:.0%}"
+        for each in SAVING
+    )
+    ends = spent[spent["leaving"] > 0].groupby(["leaving", "protocol"])["reached"].mean()
+    reached = "; ".join(
+        f"{share:.0%} leave: "
+        + ", ".join(f"{title} {ends[share, protocol]:.0%}" for protocol, title in PROTOCOLS.items())
+        for share in LEAVING[1:]
+    )
+    over = ", ".join(RADIOS[radio] for radio in radios)
+    return bullets(
+        "Methods that still save energy of rounds under SecAgg+, the interval above zero: "
+        f"{'; '.join(map(left, radios))}.",
+        "Share of the rounds' energy that a method saves against its plain method without "
+        "secrecy: without secrecy, then under SecAgg+ (below zero it takes more), and the "
+        "probability P that it still takes less over drawn networks.",
+        *map(answer, radios),
+        f"With the tails after the last round, over LTE {quantity(open_['joules_after'], 'J')} of "
+        f"FedAvg's {quantity(open_['joules'], 'J')}, the savings without secrecy and under SecAgg+ "
+        f"are {shrunk}. Tails are the same for all, so P holds for both.",
+        f"What secrecy costs, in times of the rounds' energy without it, over {over}: FedAvg "
+        + "; ".join(f"{PROTOCOLS[each]} {taken('fedavg', each)}" for each in PROTOCOLS if each)
+        + ".",
+        "CHB under SecAgg+, in times of HB's rounds without secrecy: silence seen "
+        f"{taken('chb', 'secaggplus')}; masked {taken('chb-mask', 'secaggplus')}; of groups "
+        f"{taken('chb-group', 'secaggplus')}.",
+        f"Runs that get to the target where phones leave within rounds: {reached}.",
     )
 
 
 def draw(spent: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001
-    """Draw the energy to the target over that of the plain method in the open: a panel a radio."""
-    joules = means(spent)["joules"].xs(0.0, level="leaving")
-    radios = list(joules.index.unique("radio"))
+    """Draw the rounds' energy over that of the plain method in the open: a panel a radio."""
+    found = relative(spent)
+    radios = [radio for radio in RADIOS if radio in set(spent["radio"])]
     figure, every = panels(len(radios), 1, 3.3, width=5.6, sharex=True)
     names = list(METHODS)
     for axis, radio in zip(every, radios, strict=True):
-        own = joules.loc[radio]
         for (protocol, title), colour, mark in zip(
             PROTOCOLS.items(), COLOURS, "osD^", strict=False
         ):
-            found = own.xs(protocol, level="protocol")
-            ratios = [found[method] / own[plain(method), ""] for method in found.index]
-            places = [names.index(method) for method in found.index]
-            axis.plot(ratios, places, mark, color=colour, ms=6, label=title, mfc="none", mew=1.6)
+            own = found.xs((radio, protocol), level=(0, 2))
+            places = [names.index(method) for method in own.index]
+            around = (own["ratio"] - own["low"], own["high"] - own["ratio"])
+            axis.errorbar(own["ratio"], places, xerr=around, fmt=mark, color=colour, ms=6,
+                          label=title, mfc="none", mew=1.6, elinewidth=1)  # fmt: skip
         axis.axvline(1, color="black", lw=0.8, zorder=0)
         label_axis(axis.xaxis, "", log=True)
         axis.set_xlabel("")
         axis.set_yticks(range(len(names)), list(METHODS.values()))
         axis.set_title(RADIOS[radio], fontsize=10, loc="left")
         axis.invert_yaxis()
-    every[-1].set_xlabel("energy to the target, log scale")
+    every[-1].set_xlabel("energy of the rounds to the target, log scale")
     name_variants(figure)
-    setting = f"1 is the plain method in the open; 20 phone-mid; means of {SEEDS} seeds"
+    setting = (
+        f"1 is the plain method in the open; 20 phone-mid; means of {spent['seed'].nunique()}"
+        " seeds, 90 % intervals"
+    )
     entitle(figure, f"What secure aggregation leaves of savings\n{setting}", apart=True)
     return figure
 

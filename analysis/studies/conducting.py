@@ -25,7 +25,7 @@ from fedsim.addons.robustness import draw_worlds
 from fedsim.results.analysis import cost_to_target, save
 
 LEVEL = 0.9
-"""Of all intervals."""
+"""The level of all intervals."""
 
 SEEDS = 16
 """Seeds 1 to 16 are those that a study judges."""
@@ -100,6 +100,13 @@ def renew(page: Path, study: str, answer: str) -> None:
     if mark:
         _, mark, after = rest.partition(end)
         page.write_text(f"{before}{begin}{answer}\n{end}{after}", encoding="utf-8")
+
+
+def row_of(table: pd.DataFrame, *key: Any) -> pd.Series:
+    """Return the row of a table whose index has these levels."""
+    row = table.xs(key)
+    assert isinstance(row, pd.Series), f"several rows have the key {key}"
+    return row
 
 
 def progress(items: Iterable[Any]) -> Iterable[Any]:

@@ -27,6 +27,7 @@ from conducting import (
     interval,
     places,
     ratio,
+    row_of,
     tried,
 )
 from matplotlib.figure import Figure
@@ -126,7 +127,8 @@ def tuned(jobs: int = 1) -> pd.DataFrame:
         for clip in CLIPS
         for step in STEPS
     }
-    return tried(SCENARIO, candidates, ACCURACY, jobs=jobs)
+    found: pd.DataFrame = tried(SCENARIO, candidates, ACCURACY, jobs=jobs)
+    return found
 
 
 def compared(
@@ -230,7 +232,7 @@ def tables(costs: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
             *(SERVERS[row["server"]], NOISE[row["noise"]], f"{row['reached']:.0%}"),
             *(f"{row['round']:.1f}", quantity(row["t"], "s")),
             *(quantity(row[each], "J") for each in ("joules", "joules_after")),
-            *(times(of_open.loc[(cost, row["server"], row["noise"])])
+            *(times(row_of(of_open, cost, row["server"], row["noise"]))
               for cost in ("joules", "rounds")),
             *(quantity(row[epsilon]) for epsilon in ("epsilon", FAST, SLOW)),
         )
@@ -260,7 +262,7 @@ def finding(costs: pd.DataFrame, known: pd.DataFrame) -> str:
         return f"P {chance(less.xs((*pair, cost)))}"
 
     def priced(server: str, noise: str) -> str:
-        alone, whole = (of_open.loc[(cost, server, noise)] for cost in ("rounds", "joules"))
+        alone, whole = (row_of(of_open, cost, server, noise) for cost in ("rounds", "joules"))
         return f"{times(alone)}, with tails {whole['ratio']:.2f}"
 
     prices = "; ".join(f"epsilon {rounds['epsilon'][z]:.3g}: {priced('', z)}" for z in noisy)
@@ -270,11 +272,11 @@ def finding(costs: pd.DataFrame, known: pd.DataFrame) -> str:
         if z in free.index
     )
     missed = [
-        f"z = {NOISE[z]} {row['reached']:.0%}{' (asynchronous)' if server else ''}"
-        for (server, z), row in figures.iterrows()
-        if row["reached"] < 1
+        f"z = {NOISE[z]} {reached:.0%}{' (asynchronous)' if server else ''}"
+        for server, z, reached in figures["reached"].reset_index().itertuples(index=False)
+        if reached < 1
     ]
-    return bullets(
+    points: str = bullets(
         f"Energy to {ACCURACY:.0%} accuracy, in times of open rounds, rounds alone: {prices}. The "
         f"clip alone takes {priced('', 'clip')}. After the last round radios take "
         f"{quantity(rounds['joules_after']['open'], 'J')} of the "
@@ -293,6 +295,7 @@ def finding(costs: pd.DataFrame, known: pd.DataFrame) -> str:
         *([f"Share of runs that get to the accuracy, where it is not 100%: {', '.join(missed)}."]
           if missed else []),
     )  # fmt: skip
+    return points
 
 
 def draw(costs: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001

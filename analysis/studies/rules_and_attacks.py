@@ -25,6 +25,7 @@ from conducting import (
     interval,
     places,
     progress,
+    row_of,
 )
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -150,7 +151,7 @@ def tables(runs: pd.DataFrame) -> list[Table]:
     lowest, found = worst(runs), survival(runs)
 
     def under(loss: float, variant: str) -> str:
-        row = lowest.loc[(loss, variant), :]
+        row = row_of(lowest, loss, variant)
         return f"{row['accuracy']:.0%}, {chance(row)}, {_short(row['attack'])}"
 
     heads = ("rule", *(f"{loss:.0%} lost" for loss in LOSSES))
@@ -160,7 +161,7 @@ def tables(runs: pd.DataFrame) -> list[Table]:
     for loss in LOSSES:
         rows = []
         for variant, rule in RULES.items():
-            cells = [found.loc[(loss, variant, attack), :] for attack in ATTACKS]
+            cells = [row_of(found, loss, variant, attack) for attack in ATTACKS]
             some = [f"{cell['accuracy']:.2f}, {chance(cell)}" for cell in cells]
             rows.append((rule, *some))
         title = f"{loss:.0%} of messages lost: accuracy, P(at least {TARGET:.0%})"
@@ -171,7 +172,7 @@ def tables(runs: pd.DataFrame) -> list[Table]:
 def finding(runs: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
     lowest = worst(runs)
-    answers = [f"{loss:.0%} of messages lost. {_survivors(lowest.loc[loss])}" for loss in LOSSES]
+    answers = [f"{loss:.0%} of messages lost. {_survivors(lowest, loss)}" for loss in LOSSES]
     short = runs[runs["variant"].isin(COUNTED)].groupby(["loss", "variant"])["replaced"].mean()
     few = "; ".join(
         f"{RULES[rule]} {', '.join(f'{short[loss, rule]:.0%}' for loss in LOSSES)}"
@@ -183,7 +184,7 @@ def finding(runs: pd.DataFrame) -> str:
     spent = runs.groupby("loss")[["joules", "joules_after"]].median()
     rounds = (spent["joules"] - spent["joules_after"]).loc[list(LOSSES)]
     tails = spent["joules_after"].loc[list(LOSSES)]
-    return bullets(
+    points: str = bullets(
         *answers,
         "Losses break rules without any attacker: a rule with too few replies takes the median. "
         f"Share of such rounds with {losses} lost: {few}.",
@@ -194,11 +195,16 @@ def finding(runs: pd.DataFrame) -> str:
         f"{', '.join(quantity(each, 'J') for each in rounds)}, and radios then "
         f"{', '.join(quantity(each, 'J') for each in tails)} until they sleep.",
     )
+    return points
 
 
-def _survivors(lowest: pd.DataFrame) -> str:
+def _survivors(lowest: pd.DataFrame, loss: float) -> str:
     """Return the rules by their probability to survive every attack, in words."""
-    every = lowest.reindex(list(RULES)).sort_values("probability", ascending=False, kind="stable")
+    every = (
+        lowest.loc[loss, :]
+        .reindex(list(RULES))
+        .sort_values("probability", ascending=False, kind="stable")
+    )
     groups = []
     for _, rows in every.groupby("probability", sort=False):
         names = [RULES[str(rule)] for rule in rows.index]
@@ -250,7 +256,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     every[-1].set_xticks(range(len(ATTACKS)), names)
     entitle(
         figure,
-        f"Test accuracy in % after 30 rounds, 4 of 20 phones false\n"
+        f"Test accuracy in % after 30 rounds, 4 of 20 phones malicious\n"
         f"median of {runs['seed'].nunique()} drawn networks, bold from {TARGET:.0%}; beside a row:"
         " rounds in which the rule had too few replies",
         apart=True,

@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from conducting import SEEDS, WORLDS, bullets, chance, chances, conduct, places, progress, ratio
+from conducting import (
+    SEEDS,
+    WORLDS,
+    bullets,
+    chance,
+    chances,
+    conduct,
+    places,
+    progress,
+    ratio,
+    row_of,
+)
 from matplotlib.figure import Figure
 from rich.table import Table
 from ruamel.yaml import YAML
@@ -257,7 +268,7 @@ def rows(spent: pd.DataFrame, known: pd.DataFrame, radio: str) -> Iterator[tuple
         return text if reached == every else f"{text} ({reached} of {every})"
 
     def less(variant: str, other: str) -> str:
-        return chance(by_pair.loc[(variant, other)]) if (variant, other) in by_pair.index else ""
+        return chance(row_of(by_pair, variant, other)) if (variant, other) in by_pair.index else ""
 
     for method, name in METHODS.items():
         for protocol, title in PROTOCOLS.items():
@@ -296,8 +307,10 @@ def relative(spent: pd.DataFrame, cost: str = "joules_of_rounds") -> pd.DataFram
         for key, own in calm.groupby(["radio", "method", "protocol"], observed=True)
     }
     found = {}
-    for (radio, method, protocol), own in runs.items():
-        both = pd.concat([own, runs[radio, plain(method), ""]], axis="columns", join="inner")
+    for key, own in runs.items():
+        radio, method, protocol = map(str, key)
+        plainly = runs[radio, plain(method), ""]
+        both = pd.DataFrame({"own": own, "plain": plainly}).dropna()
         if len(both):
             found[radio, method, protocol] = ratio(*both.to_numpy().T)
     return pd.DataFrame.from_dict(found, orient="index")
@@ -323,7 +336,7 @@ def tables(spent: pd.DataFrame, known: pd.DataFrame) -> list[Table]:
     radios = {radio: name for radio, name in RADIOS.items() if radio in set(spent["radio"])}
     heads = [f"{name}, {of}" for name in radios.values() for of in ("no secrecy", "SecAgg+")]
     rows_of_savings = [
-        (METHODS[method], *(saved(found.loc[(radio, method, protocol)])
+        (METHODS[method], *(saved(row_of(found, radio, method, protocol))
                             for radio in radios for protocol in ("", "secaggplus")))
         for method in SAVING
     ]  # fmt: skip
@@ -348,43 +361,43 @@ def finding(spent: pd.DataFrame, known: pd.DataFrame) -> str:
 
     def answer(radio: str) -> str:
         kept = [
-            f"{name(each)} {1 - found.loc[(radio, each, '')]['ratio']:.0%}, then "
-            f"{saved(found.loc[(radio, each, 'secaggplus')])}, P "
-            f"{chance(joules.loc[(f'{each}-secaggplus', plain(each), radio)])}"
+            f"{name(each)} {1 - row_of(found, radio, each, '')['ratio']:.0%}, then "
+            f"{saved(row_of(found, radio, each, 'secaggplus'))}, P "
+            f"{chance(row_of(joules, f'{each}-secaggplus', plain(each), radio))}"
             for each in SAVING
         ]
         return f"{RADIOS[radio]}: {'; '.join(kept)}."
 
     def left(radio: str) -> str:
-        row = {each: found.loc[(radio, each, "secaggplus")] for each in SAVING}
+        row = {each: row_of(found, radio, each, "secaggplus") for each in SAVING}
         still = [
             f"{name(each)} ({1 - row[each]['ratio']:.0%} of "
-            f"{1 - found.loc[(radio, each, '')]['ratio']:.0%})"
+            f"{1 - row_of(found, radio, each, '')['ratio']:.0%})"
             for each in SAVING
             if row[each]["high"] < 1
         ]
         return f"over {RADIOS[radio]} {', '.join(still) or 'none'}"
 
     def taken(method: str, protocol: str) -> str:
-        return ", ".join(times(found.loc[(radio, method, protocol)]) for radio in radios)
+        return ", ".join(times(row_of(found, radio, method, protocol)) for radio in radios)
 
     calm = spent[(spent["leaving"] == 0) & (spent["protocol"] == "") & (spent["radio"] == "lte")]
     open_ = calm[calm["method"] == "fedavg"][["joules", "joules_after"]].mean()
     shrunk = ", ".join(
-        f"{name(each)} {1 - asleep.loc[('lte', each, '')]['ratio']:.0%} and "
-        f"{1 - asleep.loc[('lte', each, 'secaggplus')]['ratio']:.0%}"
+        f"{name(each)} {1 - row_of(asleep, 'lte', each, '')['ratio']:.0%} and "
+        f"{1 - row_of(asleep, 'lte', each, 'secaggplus')['ratio']:.0%}"
         for each in SAVING
     )
     ends = spent[spent["leaving"] > 0].groupby(["leaving", "protocol"])["reached"].mean()
     reached = "; ".join(
         f"{share:.0%} leave: "
         + ", ".join(f"{title} {ends[share, protocol]:.0%}" for protocol, title in PROTOCOLS.items())
-        for share in LEAVING[1:]
+        for share in sorted({share for share, _ in ends.index})
     )
     over = ", ".join(RADIOS[radio] for radio in radios)
-    return bullets(
-        "Methods that still save energy of rounds under SecAgg+, the interval above zero: "
-        f"{'; '.join(map(left, radios))}.",
+    points: str = bullets(
+        "Methods that surely save under SecAgg+ (interval above zero; what is left of what they "
+        f"save without secrecy): {'; '.join(map(left, radios))}.",
         "Share of the rounds' energy that a method saves against its plain method without "
         "secrecy: without secrecy, then under SecAgg+ (below zero it takes more), and the "
         "probability P that it still takes less over drawn networks.",
@@ -400,10 +413,11 @@ def finding(spent: pd.DataFrame, known: pd.DataFrame) -> str:
         f"{taken('chb-group', 'secaggplus')}.",
         f"Runs that get to the target where phones leave within rounds: {reached}.",
     )
+    return points
 
 
 def draw(spent: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001
-    """Draw the rounds' energy over that of the plain method in the open: a panel a radio."""
+    """Draw the rounds' energy over that of the plain method: one panel per radio."""
     found = relative(spent)
     radios = [radio for radio in RADIOS if radio in set(spent["radio"])]
     figure, every = panels(len(radios), 1, 3.3, width=5.6, sharex=True)
@@ -426,7 +440,7 @@ def draw(spent: pd.DataFrame, known: pd.DataFrame) -> Figure:  # noqa: ARG001
     every[-1].set_xlabel("energy of the rounds to the target, log scale")
     name_variants(figure)
     setting = (
-        f"1 is the plain method in the open; 20 phone-mid; means of {spent['seed'].nunique()}"
+        f"1 is the plain method without secrecy; 20 phones; means of {spent['seed'].nunique()}"
         " seeds, 90 % intervals"
     )
     entitle(figure, f"What secure aggregation leaves of savings\n{setting}", apart=True)

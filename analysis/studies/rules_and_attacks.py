@@ -200,11 +200,8 @@ def finding(runs: pd.DataFrame) -> str:
 
 def _survivors(lowest: pd.DataFrame, loss: float) -> str:
     """Return the rules by their probability to survive every attack, in words."""
-    every = (
-        lowest.loc[loss, :]
-        .reindex(list(RULES))
-        .sort_values("probability", ascending=False, kind="stable")
-    )
+    here = lowest[lowest.index.get_level_values("loss") == loss].droplevel("loss")
+    every = here.reindex(list(RULES)).sort_values("probability", ascending=False, kind="stable")
     groups = []
     for _, rows in every.groupby("probability", sort=False):
         names = [RULES[str(rule)] for rule in rows.index]

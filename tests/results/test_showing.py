@@ -33,7 +33,8 @@ def test_print_and_a_notebook_show_the_same_tables(result: fedsim.Result) -> Non
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
     rows = [line for line in lines if line[0] in ("variant", "base (chb)", "gd")]
     assert [row[0] for row in rows] == 2 * ["variant", "base (chb)", "gd"]  # costs, outcomes
-    assert cells(page) == [cell for row in rows for cell in row]
+    # A cell without text, as that of no beacons, is no cell between the spaces of a terminal.
+    assert list(filter(None, cells(page))) == [cell for row in rows for cell in row]
     rounds = result.summary["rounds"].map("{:,}".format).tolist()
     assert [row[1] for row in rows[1:3]] == rounds
     assert [row[-1] for row in rows[4:]] == result.summary["reason"].tolist()

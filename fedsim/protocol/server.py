@@ -291,12 +291,9 @@ class ServerProtocol:
         waiting = exchange.waiting
         if not at_work:
             waiting.discard(client)
-        if not waiting or exchange.overdue or exchange.reported >= exchange.goal:
-            return (
-                ReplyOutcome.CLOSED
-                if not exchange.over and exchange.look()
-                else ReplyOutcome.COUNTED
-            )
+        decides = not waiting or exchange.overdue or exchange.reported >= exchange.goal
+        if decides and exchange.phase is Phase.OPEN and exchange.look():
+            return ReplyOutcome.CLOSED
         return ReplyOutcome.COUNTED
 
     def receive_all(

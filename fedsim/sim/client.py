@@ -347,18 +347,18 @@ class SimClient(Worker, Driver):
 
     # -- handling messages -------------------------------------------------------------
 
-    def send(self, _: None, /) -> object:
-        """Go on, or begin to answer; see `Driver.send`."""
-        return self._go_on(None)
-
     def throw(self, error: BaseException, /) -> object:
         """Raise an error where the handler waits; see `Driver.throw`."""
         if self.driven is None:  # before it began
             raise error
-        return self._go_on(error)
+        return self.send(error)
 
-    def _go_on(self, error: BaseException | None) -> object:
-        """Answer a message, and those that have arrived meanwhile, up to the next wait."""
+    def send(self, error: BaseException | None, /) -> object:
+        """Answer a message, and those that have arrived meanwhile, up to the next wait.
+
+        Args:
+            error: to be raised where the handler waits, if any.
+        """
         more: Coroutine[Any, Any, None] | None
         while True:
             more = None

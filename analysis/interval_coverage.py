@@ -175,7 +175,10 @@ def rows(study: Study, known: Pool, draws: int, rng: np.random.Generator) -> Ite
     for one, other in study.pairs:
         for cost in COSTS:
             logs = log_ratios(known[one, cost], known[other, cost])
-            for kind, covered in (("P(cheaper)", run_coverage), ("P typical", typical_coverage)):
+            for kind, covered in (
+                ("P(run cheaper)", run_coverage),
+                ("P(mean cheaper)", typical_coverage),
+            ):
                 yield Row(study.title, (one, other), cost, kind, *covered(logs, draws, rng))
 
 

@@ -164,7 +164,7 @@ class FedAvgM(ServerOptimizer, LocalUpdates):
 
 
 class FedAdagrad(ServerOptimizer, LocalUpdates):
-    """FedAdagrad: v is the sum of squared updates."""
+    """FedAdagrad: Adagrad at the server, whose second moment sums the squared updates."""
 
     kind: Literal["fedadagrad"] = "fedadagrad"
 
@@ -177,7 +177,7 @@ class FedAdagrad(ServerOptimizer, LocalUpdates):
 
 
 class FedAdam(ServerOptimizer, LocalUpdates):
-    """FedAdam: v is a moving average of squared updates."""
+    """FedAdam: Adam at the server, whose second moment averages the squared updates."""
 
     kind: Literal["fedadam"] = "fedadam"
 
@@ -201,7 +201,7 @@ class FedAdam(ServerOptimizer, LocalUpdates):
 
 
 class FedYogi(FedAdam):
-    """FedYogi: v moves towards squared updates by amounts that depend on the updates alone."""
+    """FedYogi: Adam at the server, with a second moment that changes additively."""
 
     kind: Literal["fedyogi"] = "fedyogi"  # type: ignore[assignment]  # each has its own name
     adapting: ClassVar[type[Adam]] = Yogi

@@ -132,10 +132,10 @@ def _describe_saved(out: Path, count: int, ended: Iterable[tuple[str, int]]) -> 
 
 def _tell(note: "Note", *, quiet: bool) -> None:
     """Print a note on the scenario or a run that failed; a quiet command prints the needed ones."""
-    from fedsim.results.record.scenarios import NEEDED, shorten
+    from fedsim.results.record.scenarios import NEEDED
 
     if not quiet or note.key in NEEDED:
-        _remark(note._replace(text=shorten(note.text)))
+        _remark(note)
 
 
 def _print_result(

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from decimal import ROUND_HALF_UP, Decimal
-from math import floor, fsum, isfinite, isinf, isnan
+from math import floor, fsum, inf, isfinite, isinf, isnan
 from typing import TYPE_CHECKING
 
 # Escaping of characters that would hide, reorder or restyle text.
@@ -108,18 +108,52 @@ DIGITS = 3
 _EXACT = 17  # significant digits that tell any two doubles apart
 
 
+_SPANS = ((31_557_600.0, "years"), (86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
+"""Units of long times with their seconds, the longest first."""
+
+_SEVERAL = 3  # a time is written in a longer unit from this many of it on: 3 min, but 179 s
+
+
+def unit_for(size: float, unit: str) -> tuple[float, str]:
+    """Return the unit in which values of about this size are read, with its size.
+
+    Long times are in minutes, hours, days or years, all else has an SI prefix.
+
+    >>> unit_for(2800.0, "s"), unit_for(2800.0, "J"), unit_for(0.28, "s")
+    ((60.0, 'min'), (1000.0, 'kJ'), (0.001, 'ms'))
+    """
+    span = _span(abs(size)) if unit == "s" else None
+    if span is not None:
+        return span
+    power = 0 if not size or not isfinite(size) else int(f"{abs(size):.15e}".split("e")[1])
+    step = max(-10, min(power // 3, 10))
+    return float(f"1e{3 * step}"), f"{_PREFIXES[step + 10]}{unit}"
+
+
+def _span(seconds: float) -> tuple[float, str] | None:
+    """Return the size and the name of the unit of a long time; None for a short one."""
+    return next((span for span in _SPANS if _SEVERAL * span[0] <= seconds < inf), None)
+
+
 def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
-    """Format a number: a count in full, a quantity with `digits` digits and an SI prefix.
+    """Format a number: a count in full, a quantity with `digits` digits in the unit of its size.
 
     >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
     ('1,062', '2.5 Mbit', '-')
     >>> quantity(0.10234, "s"), quantity(0.10234, "s", digits=4)
     ('102 ms', '102.3 ms')
+    >>> quantity(90, "s"), quantity(7500, "s"), quantity(40_000, "s"), quantity(3e6, "s")
+    ('90 s', '125 min', '11.1 h', '34.7 days')
+    >>> quantity(1e8, "s"), quantity(1.2e12, "s")
+    ('3.17 years', '38,000 years')
     """
     if isnan(value):
         return "-"
     if isinf(value):
         text = f"{value:g} {unit}".rstrip()
+    elif unit == "s" and (span := _span(float(format_number(abs(value), f".{digits}g")))):
+        number = float(format_number(value / span[0], f".{digits}g"))
+        text = f"{number:,.{max(digits, 10)}g} {span[1]}"
     elif unit:
         mantissa, power = format_number(value or 0.0, f".{digits - 1}e").split("e")
         step = max(-10, min(int(power) // 3, 10))
@@ -138,42 +172,28 @@ def summands(values: "Sequence[float]", unit: str) -> list[str]:
 
     >>> summands([1004.0, 1004.0, 1004.0], "J"), summands([0.0], "J")
     (['+1.01 kJ', '+1.00 kJ', '+1.00 kJ', '+3.01 kJ'], ['0.00 J', '0.00 J'])
+    >>> summands([90.0, 120.0], "s")
+    ['+1.50 min', '+2.00 min', '+3.50 min']
     """
-    whole = fsum(values)
-    power = int(f"{max(map(abs, (*values, whole))):.{DIGITS - 1}e}".split("e")[1])
+    size, name = 1.0, ""
+    if unit == "s":
+        largest = max(map(abs, (*values, fsum(values))))
+        size, name = _span(largest) or (size, name)
+    scaled_values = [value / size for value in values]
+    whole = fsum(scaled_values)
+    power = int(f"{max(map(abs, (*scaled_values, whole))):.{DIGITS - 1}e}".split("e")[1])
     step, last = max(-10, min(power // 3, 10)), power - (DIGITS - 1)
-    exact = [value / 10.0**last for value in values]
+    if name:
+        step = 0
+    exact = [value / 10.0**last for value in scaled_values]
     counts, total = [floor(value) for value in exact], round(fsum(exact))
     up = sorted(range(len(counts)), key=lambda place: counts[place] - exact[place])
     for place in up[: total - sum(counts)]:
         counts[place] += 1
     scaled = (Decimal(count).scaleb(last - 3 * step) for count in (*counts, total))
     texts = (f"{number:{'+' if number else ''}f}" for number in scaled)
-    shown = (f"{text} {_PREFIXES[step + 10]}{unit}" for text in texts)
+    shown = (f"{text} {name or _PREFIXES[step + 10] + unit}" for text in texts)
     return [text.replace("-", "\N{MINUS SIGN}") for text in shown]
-
-
-_SPANS = ((31_557_600.0, "years"), (86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
-"""Units of long times with their seconds, the longest first."""
-
-
-def timespan(seconds: float) -> str:
-    """Format a time of any length in the unit that a person would use.
-
-    >>> timespan(0.0121), timespan(90), timespan(7500), timespan(40_000), timespan(3e6)
-    ('12.1 ms', '90 s', '125 min', '11.1 h', '34.7 days')
-    >>> timespan(1e8), timespan(1.2e12)
-    ('3.17 years', '38,000 years')
-    """
-    for size, unit in _SPANS:
-        if seconds >= 3 * size:
-            return f"{_rounded(seconds / size)} {unit}"
-    return quantity(seconds, "s")
-
-
-def _rounded(value: float) -> str:
-    """Return a number with `DIGITS` digits, without an exponent."""
-    return f"{float(format_number(value, f'.{DIGITS}g')):,.10g}"
 
 
 def digits_apart(value: float, others: "Iterable[float]") -> int:

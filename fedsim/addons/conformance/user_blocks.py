@@ -163,8 +163,8 @@ def _by_default(model: type[Spec]) -> Spec:
         except ValidationError as error:
             missing = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
     raise BlockError(
-        f"{model.__name__} cannot be tried as it is, for it has no default of {missing}; give a"
-        " scenario that names it beside the file"
+        f"{model.__name__}: no default of {missing}; pass a scenario that sets it:"
+        " fedsim conformance FILE SCENARIO"
     )
 
 

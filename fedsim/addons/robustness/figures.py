@@ -16,7 +16,7 @@ from fedsim.addons.robustness.verdicts import by_weight, reach_of
 from fedsim.core.table_columns import TITLES
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, visible
-from fedsim.results.analysis.compare.caveats import WORDS
+from fedsim.results.analysis.compare.caveats import HEADS, WORDS
 from fedsim.results.analysis.style import entitle, label_axis, panels
 
 _BARS = 6  # number of bars of a tornado
@@ -54,9 +54,9 @@ def robustness_figure(study: Drawn, title: str) -> Figure:
     """Draw the spread of ratios over worlds, their probabilities, and the deciding constants.
 
     The upper row has one panel per cost. It has one bar per variant over 90 % of the worlds, a mark
-    at the ratio as written, and the probability that the variant costs less than the one it is
-    compared with. The lower row shows the variant whose verdict is least certain: its ratio with
-    each constant at the ends of its interval.
+    at the ratio with the original constants, and the probability that the variant costs less than
+    the one it is compared with. The lower row shows the variant whose verdict is least certain: its
+    ratio with each constant at the ends of its interval.
     """
     rows_against = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
@@ -177,16 +177,18 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "verdict: over seeds and worlds; ratio: typical over seeds, with the constants as written;"
-        " from, to: its range in 90 % of the worlds; P typical: share of worlds in which it is"
-        " below 1; P(cheaper): probability that one run in a random world is cheaper (90 %"
-        " intervals); noise: share of the ratio's variance due to training; optimal: share of"
-        " worlds in which the variant is Pareto-optimal"
+        f"{HEADS['verdict']}: over seeds and worlds; {HEADS['ratio']}: geometric mean over seeds,"
+        f" with the original constants; from, to: its range in 90 % of the worlds;"
+        f" {HEADS['typical']}: share of worlds in which this mean is below 1;"
+        f" {HEADS['probability']}: probability that one run in a random world is cheaper (90 %"
+        f" intervals); {HEADS['noise']}: share of the ratio's variance that comes from seeds;"
+        " optimal: share of worlds in which the variant is Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")
-    drawn.add_column("verdict")
-    for head in ("ratio", "from", "to", "P typical", "P(cheaper)", "noise", "optimal"):
+    verdict, ratio, *shares = HEADS.values()
+    drawn.add_column(verdict)
+    for head in (ratio, "from", "to", *shares, "optimal"):
         drawn.add_column(head, justify="right")
     optimal = fronts.set_index("variant")["optimal"]
     for name, label in labels.items():
@@ -219,7 +221,7 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
     drawn.caption = (
         "first: share of the variance of the log ratio that the constant alone explains; total:"
         " with its interactions (Sobol', 90 % intervals); ratio: with this constant at the"
-        " ends of its interval, all others as written"
+        " ends of its interval, all others at their original values"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")

@@ -19,7 +19,7 @@ from fedsim.core.blocks.quantities import read_energy, read_fraction
 from fedsim.core.ports import Array
 from fedsim.core.table_columns import JOULES_AFTER
 from fedsim.core.tables import plain
-from fedsim.core.text import format_number, quantity, timespan
+from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.client_names import kinds_of
 from fedsim.results.analysis.energy import ENERGY_PARTS
 from fedsim.results.analysis.log.energy import battery_deaths
@@ -478,7 +478,7 @@ class BatterySummary:
         return self.figures[self.figures["seed"].isin(common)] if common else self.figures
 
     def _lasting(self, own: pd.DataFrame) -> Iterator[Cell]:
-        yield _over_seeds(own["run_s"], timespan)
+        yield _over_seeds(own["run_s"], _time)
         yield self._empty(own)
         yield _first_empty(own)
         yield from (_over_seeds(own[f"charge_{which}"], _charge) for which in ("lowest", "median"))
@@ -537,8 +537,12 @@ def _first_empty(own: pd.DataFrame) -> Cell:
     return time._replace(text=f"{time.text}, round {_count(number)}") if isfinite(number) else time
 
 
+def _time(seconds: float) -> str:
+    return quantity(seconds, "s")
+
+
 def _within(seconds: float) -> str:
-    return timespan(seconds) if isfinite(seconds) else NOT_WITHIN
+    return _time(seconds) if isfinite(seconds) else NOT_WITHIN
 
 
 def _lasts(own: pd.DataFrame, name: str) -> Cell:
@@ -556,7 +560,7 @@ def _repeats(own: pd.DataFrame) -> Cell:
 
 
 def _life(seconds: float) -> str:
-    return "for ever" if isinf(seconds) else timespan(seconds)
+    return "for ever" if isinf(seconds) else _time(seconds)
 
 
 def _lasting_runs(number: float) -> str:

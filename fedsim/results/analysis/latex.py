@@ -11,10 +11,9 @@ from math import floor, inf, isfinite, log10
 from typing import NamedTuple
 
 import pandas as pd
-from matplotlib.ticker import EngFormatter
 
 from fedsim.core.table_columns import TITLES, UNITS
-from fedsim.core.text import format_number, visible
+from fedsim.core.text import format_number, unit_for, visible
 from fedsim.results.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
 from fedsim.results.analysis.costs import measures_in, outcomes, with_grams
 
@@ -320,9 +319,7 @@ def _costs(
 def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
     """Return the column of a cost, in one unit."""
     means = rows[cost].to_numpy(float)
-    factor, prefix, decimals = _scale(
-        [each for each in means if isfinite(each)], UNITS.get(cost, "")
-    )
+    factor, unit, decimals = _scale([each for each in means if isfinite(each)], UNITS.get(cost, ""))
     form = f".{decimals}f"
     ranked = case.decisions.rank(cost)
     best = {ranked[0], *case.decisions.not_costlier(ranked[0], cost)} if ranked else set[str]()
@@ -335,20 +332,17 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
         ends = [format_number(each / factor, form) for each in (low, high)] if low < high else []
         under = f"[{', '.join(ends)}]" if ends else ""
         cells.append(PaperCell(format_number(mean / factor, form), under, str(variant) in best))
-    title, unit = TITLES.get(cost, cost), f"{prefix}{UNITS.get(cost, '')}"
+    title = TITLES.get(cost, cost)
     head = title if cost == "grams" else f"{title[:1].upper()}{title[1:]}"
     return PaperColumn(f"{head} ({unit})" if unit else head, cells)
 
 
 def _scale(values: Sequence[float], unit: str) -> tuple[float, str, int]:
-    """Return the factor of a prefix, the prefix, and the number of decimals for three digits."""
+    """Return the size of a unit, the unit, and the number of decimals for three digits."""
     largest, least = max(values, default=0.0), min((v for v in values if v > 0), default=0.0)
-    # The logarithm of a power of 1000 may round to just below a whole number.
-    power = 3 * floor(log10(largest) / 3 + 1e-9) if unit and largest > 0 else 0
-    power = min(max(power, min(EngFormatter.ENG_PREFIXES)), max(EngFormatter.ENG_PREFIXES))
-    factor, prefix = 10.0**power, EngFormatter.ENG_PREFIXES[power]
+    factor, name = unit_for(largest, unit) if unit else (1.0, "")
     decimals = 2 - floor(log10(least / factor)) if least else 0
-    return factor, prefix, min(max(decimals, 0), 4)
+    return factor, name, min(max(decimals, 0), 4)
 
 
 def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: str) -> PaperTable:

@@ -23,7 +23,7 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from fedsim.core.text import visible
+from fedsim.core.text import unit_for, visible
 
 # Texts of figures: users' texts are shown literally, fedsim's formulas are typeset.
 
@@ -328,11 +328,39 @@ def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> 
     within = ", " if axis is axis.axes.xaxis or len(last) <= _SHORT else ",\n"
     axis.set_label_text(f"{label}{within}log scale" if log else label)
     if log:
-        _logarithmic(axis, EngFormatter(unit) if unit else None)
+        _logarithmic(axis, _ticks_in(unit) if unit else None)
         return
-    axis.set_major_locator(MaxNLocator(4))
-    if unit:
+    size, name = unit_for(max(map(abs, axis.get_view_interval())), unit) if unit == "s" else (1, "")
+    axis.set_major_locator(InUnits(size, 4))
+    if name:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:g} {name}"))
+    elif unit:
         axis.set_major_formatter(EngFormatter(unit))
+
+
+class InUnits(MaxNLocator):
+    """Ticks at round numbers of a unit, such as of minutes on an axis in seconds.
+
+    Args:
+        size: what one of the unit is on the axis.
+        most: the most intervals between ticks.
+    """
+
+    def __init__(self, size: float, most: int) -> None:
+        super().__init__(most)
+        self._size = size
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks between two ends."""
+        return self._size * np.asarray(super().tick_values(vmin / self._size, vmax / self._size))
+
+
+def _ticks_in(unit: str) -> Formatter:
+    """Return the form of ticks at powers of ten, which are odd numbers of minutes."""
+    short = EngFormatter(unit)
+    if unit != "s":
+        return short
+    return FuncFormatter(lambda value, _: f"{value:,g} s" if value >= 1 else short(value))
 
 
 def shared_upwards(axes: Sequence[Axes], columns: int, label: str, *, log: bool) -> None:

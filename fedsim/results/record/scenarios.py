@@ -239,9 +239,6 @@ LEFT = "fleet"
 NEEDED = frozenset({RUNS, RISEN, DESERTED, ABANDONED, LEFT})
 """The keys of notes that `--quiet` prints, too: without them a result may be misread."""
 
-_LONGEST_NOTE = 150
-"""Letters of a printed note, where it can be cut at a clause."""
-
 _MARKS = {RISEN: "objective rose", DESERTED: "no clients left"}
 """Marks after the label of a variant with such a note."""
 
@@ -292,7 +289,7 @@ def likewise(more: int) -> str:
 
 
 def once(notes: Sequence[Note], *, needed: bool = False) -> list[Note]:
-    """Return the notes of runs, short: one per variant and finding.
+    """Return the notes of runs: one per variant and finding, each with its whole text.
 
     Of notes that differ in counts alone, it has the smallest and the largest count of all seeds;
     of others it is that of the first seed.
@@ -314,7 +311,7 @@ def once(notes: Sequence[Note], *, needed: bool = False) -> list[Note]:
 
 def _joined(notes: Sequence[Note]) -> Note:
     """Return one note for those of several seeds."""
-    first, texts = notes[0], [shorten(note.text) for note in notes]
+    first, texts = notes[0], [note.text for note in notes]
     ranges = _with_ranges(texts)
     if len(set(texts)) == 1 or not ranges:
         return first._replace(text=f"{texts[0]}{likewise(len(texts) - 1)}")
@@ -344,18 +341,3 @@ def _with_ranges(texts: Sequence[str]) -> str:
 
 def _value(number: str) -> float:
     return float(number.replace(",", ""))
-
-
-def shorten(text: str) -> str:
-    """Return the first clauses of a note: as many as are not too long, and at least one.
-
-    >>> shorten("short; and whole"), shorten(f"first; {'second ' * 30}")
-    ('short; and whole', 'first; ...')
-    """
-    clauses = text.split("; ")
-    kept = clauses[:1]
-    for clause in clauses[1:]:
-        if len("; ".join([*kept, clause])) > _LONGEST_NOTE:
-            return f"{'; '.join(kept)}; ..."
-        kept.append(clause)
-    return text

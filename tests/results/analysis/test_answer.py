@@ -134,13 +134,15 @@ def test_a_difference_below_the_practical_one_has_no_winner() -> None:
 def test_seeds_that_are_too_few_are_said_to_be() -> None:
     few = said({"a": [1.0, 2.0, 1.5], "b": [1.3, 2.1, 9.0]})
     goal = "takes less energy to a gap below 0.001"
-    assert few == f"3 seeds are too few to tell whether a or b {goal}: a does in all of them"
+    assert few == f"no winner yet: a {goal} than b in all 3 seeds; run more seeds"
+    assert said({"a": [1.0, 2.0, 1.5], "b": [1.3, 2.1, 1.4]}) == (
+        f"no winner yet: a {goal} in 2 of 3 seeds, b in 1; run more seeds"
+    )
     missed = said({"a": [1.0, 2.0, 1.5], "b": [1.3, np.nan, np.nan]})
-    pair = "a or b (reached in 1 of 3 seeds)"
     assert missed == (
-        f"3 seeds are too few to tell whether {pair} {goal}: a does in all of them if a miss counts"
+        f"no winner yet: a {goal} than b (reached in 1 of 3 seeds) in all 3 seeds if a miss counts"
         " as more; in the 1 seed in which both reached it, a takes 23 % less; only a reached it in"
-        " 2 seeds"
+        " 2 seeds; run more seeds"
     )
 
 
@@ -225,12 +227,12 @@ def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
     summary = rounds.rename(columns={"round": "rounds"}).assign(status="done", reason="rounds")
     runs = EndedRuns((), rounds, summary, {name: name.upper() for name in "abc"})
     some = (
-        "B: 1 of 2 seeds reached it, and means are over these; without that, seed 1 spent"
-        " 7 rounds, 1 s, 5 J and 10 bit"
+        "B: 1 of 2 seeds reached the target, and the means are over this seed; seed 1 missed it,"
+        " and spent 7 rounds, 1 s, 5 J and 10 bit"
     )
     assert list(misses(runs, table, GAP, runs.labels)) == [
         some,
-        "C: 0 of 2 seeds reached it; they spent 7 rounds, 1 s, 9 J and 10 bit on average",
+        "C: 0 of 2 seeds reached the target; they spent 7 rounds, 1 s, 9 J and 10 bit on average",
     ]
 
 

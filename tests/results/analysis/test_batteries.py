@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
-from fedsim.core.text import timespan
 from fedsim.results.analysis import Comparison, Target, battery_figures, battery_lives
 from fedsim.results.analysis.batteries import ALL, LOSSES, PARTS, BatterySummary
 from fedsim.results.result import Result
@@ -316,12 +315,6 @@ def test_a_fleet_on_mains_has_no_tables(tmp_path: Path) -> None:
     assert battery_lives(result).empty
     assert "batter" not in repr(result)
     assert "batteries" not in Comparison.of([result.folder]).frames()
-
-
-def test_times_have_the_unit_of_a_person() -> None:
-    assert [timespan(value) for value in (0.5, 179.0, 180.0, 3 * 3600.0, 1e9)] == [
-        *("500 ms", "179 s", "3 min", "3 h", "31.7 years"),
-    ]
 
 
 # Runs that end at unlike points.

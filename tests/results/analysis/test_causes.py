@@ -202,6 +202,7 @@ def causes_of(found: Causes) -> dict[str, float]:
 
 
 PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T")
+SPANS = {"min": 60.0, "h": 3600.0, "days": 86_400.0, "years": 31_557_600.0}
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -210,13 +211,18 @@ def value_of(text: str) -> Fraction:
     return Fraction(text.split(maxsplit=1)[0].replace(MINUS, "-"))
 
 
+def size_of(prefix: str) -> float:
+    """Return the power of ten of a prefix."""
+    return 1000.0 ** PREFIXES.index(prefix) / 1000.0**4
+
+
 def check_printed_sum(found: Causes) -> None:
     """Check that printed parts add up to the printed sum, and each is rounded up or down."""
     *parts, whole = found.lines()
     assert sum(value_of(text) for _, text, _ in parts) == value_of(whole[1])
     number, unit = whole[1].split()
     last = 10.0 ** -len(number.partition(".")[2])
-    size = 1000.0 ** PREFIXES.index(unit.removesuffix(UNITS.get(found.cost, "bit"))) / 1000.0**4
+    size = SPANS.get(unit) or size_of(unit.removesuffix(UNITS.get(found.cost, "bit")))
     names = {name.text: cause for cause, name in module._NAMES[found.cost].items()}
     exact = found.table.set_index("cause")["difference"] / size
     shown = {name: float(value_of(text)) for name, text, _ in parts}

@@ -41,6 +41,15 @@ from fedsim.results.record.summary import Ending, end_of, is_empty
 FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
 """Its folder in that of the study, and its tables of verdicts and of deciding constants."""
 
+HEADS: Mapping[str, str] = {
+    "verdict": "verdict",
+    "ratio": "ratio",
+    "typical": "P(mean cheaper)",
+    "probability": "P(run cheaper)",
+    "noise": "noise",
+}
+"""Heads of the columns of verdicts, in the terminal, in the report and in the documentation."""
+
 SEALED = "sealed.json"
 """The file with the hashes of both tables and of their runs."""
 
@@ -317,7 +326,7 @@ def _survivors(runs: EndedRuns, target: Target, costs: pd.DataFrame) -> Iterator
     said = list(misses(runs, costs, target, runs.labels))
     yield from (f"{heading(str(target))}: {text}" for text in said[:_MOST_NAMES])
     if len(said) > _MOST_NAMES:
-        rest = f"{len(said) - _MOST_NAMES} more variants have runs that did not reach it"
+        rest = f"{len(said) - _MOST_NAMES} more variants have runs that did not reach the target"
         yield f"{heading(str(target))}: {rest}"
 
 

@@ -113,8 +113,8 @@ def paired_table(
     drawn.caption = f"Costs within {100 * practical:g} % count as the same."
     if tested:
         drawn.caption += (
-            " The ratio is the geometric mean over seeds. Variants differ if both Student's t test"
-            " of the ratio's logarithm and the sign test say so. With fewer than"
+            " The ratio is the geometric mean of the seeds' paired ratios. Variants differ if both"
+            " Student's t test of the ratio's logarithm and the sign test say so. With fewer than"
             f" {fewest_seeds(confidence)} seeds, all seeds have to agree, and the t test is five"
             " times stricter. p is corrected for all pairs of variants (Holm)."
         )

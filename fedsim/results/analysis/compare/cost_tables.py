@@ -451,19 +451,21 @@ def misses(
         amounts = _amounts(missed.mean(numeric_only=True))
         each = " on average" if len(missed) > 1 else ""
         count = f"{len(own) - len(missed)} of {len(own)} seeds"
-        reached = "reached it" if target.measure else "ended by a stop rule"
+        reached = "reached the target" if target.measure else "ended by a stop rule"
         if len(missed) < len(own):
             who = f"seed{'s' * (len(missed) > 1)} {_seeds(missed)}"
+            did = "missed it" if target.measure else "did not"
+            these = "this seed" if len(own) - len(missed) == 1 else "these seeds"
             yield (
-                f"{label}: {count} {reached}, and means are over these; without that, {who} spent"
-                f" {amounts}{each}"
+                f"{label}: {count} {reached}, and the means are over {these}; {who} {did}, and"
+                f" spent {amounts}{each}"
             )
         elif not target.measure:
             yield f"{label} was not ended by a stop rule: its costs do not rank"
         elif several:
             yield f"{label}: {count} {reached}; they spent {amounts}{each}"
         else:
-            yield f"{label} did not reach it, and spent {amounts}"
+            yield f"{label} did not reach the target, and spent {amounts}"
 
 
 def _amounts(means: "pd.Series[float]") -> str:

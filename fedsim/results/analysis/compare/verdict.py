@@ -164,8 +164,8 @@ class Verdict:
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
             INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
-            TOO_FEW: f"{self.pair.seeds} seeds are too few to tell whether {one} or {other} takes"
-            f" {less}{to}: {'; '.join(self._in_few_seeds(_bare(one), _bare(other)))}",
+            TOO_FEW: f"no winner yet: {'; '.join(self._in_few_seeds(names, less + to))}; run more"
+            " seeds",
             UNCERTAIN: f"whether {one} or {other} takes {less}{to} {self.reason} ({known})",
         }
         return said[self.reason]
@@ -221,14 +221,18 @@ class Verdict:
         yield count
         yield f"sign test p{_equals(pair.p_value)}"
 
-    def _in_few_seeds(self, name: str, other: str) -> Iterator[str]:
-        """Yield in how many seeds the first takes less, and what the misses are."""
-        pair = self.pair
-        share = "all" if pair.cheaper == pair.seeds else pair.cheaper or "none"
+    def _in_few_seeds(self, names: tuple[str, str], less: str) -> Iterator[str]:
+        """Yield in how many seeds each variant takes less, and what the misses are."""
+        pair, (one, other) = self.pair, names
         counted = " if a miss counts as more" if pair.missed else ""
-        yield f"{name} does in {share} of them{counted}"
+        if pair.seeds in {pair.cheaper, pair.costlier}:
+            least, most = names if pair.cheaper else (other, one)
+            yield f"{least} takes {less} than {most} in all {pair.seeds} seeds{counted}"
+        else:
+            first = f"{one} takes {less} in {pair.cheaper} of {_seeds(pair.seeds)}"
+            yield f"{first}, {other} in {pair.costlier}{counted}"
         if pair.missed:
-            yield from self._where_both_reached(name, other)
+            yield from self._where_both_reached(_bare(one), _bare(other))
 
     def _in_worlds(self, name: str) -> str:
         """Return in how many worlds a variant is cheaper; empty if none were sampled."""

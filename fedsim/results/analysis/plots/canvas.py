@@ -13,7 +13,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import (
-    EngFormatter,
     FixedFormatter,
     FixedLocator,
     FuncFormatter,
@@ -25,11 +24,19 @@ from matplotlib.ticker import (
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 from fedsim.core.table_columns import TABLES
+from fedsim.core.text import unit_for
 from fedsim.results.analysis.compare.runs import labels_of
 from fedsim.results.analysis.costs import without_start
 from fedsim.results.analysis.paper_style import PaperStyle
 from fedsim.results.analysis.saving import save
-from fedsim.results.analysis.style import EVERY_AXIS, Drawing, escape_text, name_variants, words
+from fedsim.results.analysis.style import (
+    EVERY_AXIS,
+    Drawing,
+    InUnits,
+    escape_text,
+    name_variants,
+    words,
+)
 
 
 class Recorded(Protocol):
@@ -202,8 +209,12 @@ def label_with_unit(axis: Axis, label: str, unit: str = "") -> None:
         if largest >= _THOUSANDS and axis.get_scale() == "linear":
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         return
-    factor, prefix = _prefix(largest)
-    axis.set_label_text(f"{label} ({prefix}{unit})")
+    # On a logarithmic axis ticks are powers of ten, which are odd numbers of minutes.
+    plain = unit == "s" and axis.get_scale() == "log" and largest >= 1.0
+    factor, name = (1.0, unit) if plain else unit_for(largest, unit)
+    axis.set_label_text(f"{label} ({name})")
+    if axis.get_scale() == "linear" and unit == "s":
+        axis.set_major_locator(InUnits(factor, 5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:g}"))
     if axis.get_scale() == "log":
         few = low > 0 and float(high) < _FEW_DECADES * float(low)
@@ -214,12 +225,6 @@ def label_with_unit(axis: Axis, label: str, unit: str = "") -> None:
 _THOUSANDS = 10_000
 _FEW_DECADES = 100.0  # of a logarithmic axis: ticks stand between powers of ten, too
 _COUNTS = ("rounds", "round", "transmissions", "updates", "nonzeros")
-
-
-def _prefix(value: float) -> tuple[float, str]:
-    power = 3 * int(np.floor(np.log10(value) / 3 + 1e-9)) if value > 0 else 0
-    power = min(max(power, min(EngFormatter.ENG_PREFIXES)), max(EngFormatter.ENG_PREFIXES))
-    return 10.0**power, EngFormatter.ENG_PREFIXES[power]
 
 
 def add_keys(axis: Axes, keys: Sequence[Artist], *, own: bool) -> None:

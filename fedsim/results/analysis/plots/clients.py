@@ -215,7 +215,7 @@ def plot_outcomes(
     if ax is None:
         axis.grid(visible=False, axis="y")
     draw_clients(axis, counts, own, OUTCOME_COLOURS, "")
-    label_with_unit(axis.xaxis, "times in a run")
+    label_with_unit(axis.xaxis, "times per client in a run")
     fit_rows(axis, bar_row(width), 0.9, own=ax is None)
     add_legend(axis, own=ax is None)
     return finish(axis, out)

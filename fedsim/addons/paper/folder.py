@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fedsim.addons.paper.bibliography import bibtex
 from fedsim.addons.paper.figures import LeftOut, PaperFigure, paper_figures
 from fedsim.addons.paper.methods import as_latex, as_markdown, digest, methods, references
+from fedsim.addons.paper.settings import settings_table
 from fedsim.core.atomic import write_whole
 from fedsim.core.errors import DataError
 from fedsim.core.extras import VERSION
@@ -67,8 +68,7 @@ def write_paper(
     study = ReportedStudy(comparison)
     options = _options(style, columns, wanted, targets, against, confidence, band)
     command = shlex.join(["fedsim", "paper", str(folder), *options])
-    stamp = f"{shlex.join(options)} | {digest(study)} | fedsim {VERSION}"
-    tables = list(paper_tables(comparison, columns))
+    tables = [*paper_tables(comparison, columns), settings_table(study)]
     every = list(paper_figures(comparison, band))
     figures = [each for each in every if isinstance(each, PaperFigure)]
     texts = dict(_texts(study, tables, wide=columns > 1))
@@ -78,7 +78,7 @@ def write_paper(
         "ending": next((ending for ending in _INCLUDED if ending in wanted), ""),
     }
     texts["main.tex"] = _render("main.tex", facts)
-    facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
+    facts |= {"command": command, "version": VERSION, "study": study, "formats": wanted}
     facts["left_out"] = [each for each in every if isinstance(each, LeftOut)]
     texts[README] = _render("README.md", {**facts, "digest": digest(study)})
     with output(Call.of("paper", [folder], words=options), out or folder / "paper") as draft:

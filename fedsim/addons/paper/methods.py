@@ -17,6 +17,7 @@ from fedsim.addons.paper.bibliography import (
     of_wire,
     unique,
 )
+from fedsim.addons.paper.settings import chosen
 from fedsim.algorithms import ALGORITHMS
 from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.latex import latex_prose, markdown_text
@@ -243,23 +244,71 @@ def _method(label: str, block: Mapping[str, Any]) -> str:
         and not isinstance(value, dict | list)
         and not _is_trivial(block["kind"], key, value)
     ]
-    details = f", with {_and(facts)}" if facts else ""
-    return f"{label} is the method {block['kind']}{_cite(of_algorithm(block))}{details}"
+    details = f" with {_and(facts)}" if facts else ""
+    method = "" if label == block["kind"] else f" runs {block['kind']}"
+    return f"{label}{method}{_cite(of_algorithm(block))}{details or ' with its defaults'}"
 
 
 def _problem(study: ReportedStudy) -> Iterator[str]:
     scenario, first = study.first.scenario, study.first
+    problem, own = scenario["problem"], chosen(scenario)
     samples = int(first.rows(study.clients)["samples"].sum())
     clients = int(first.summary["clients"])
+    values = f"{int(first.summary['dimension']):,} values"
+    yield f"The model is {_model(problem['loss'], own)} ({values}). It is trained on {study.data}."
+    data = problem.get("data") or {}
+    if steps := data.get("preprocess"):
+        names = [step if isinstance(step, str) else format_value(step) for step in steps]
+        yield f"The data are preprocessed by {_and(names)}."
+    held_out = (problem.get("test") or {}).get("fraction")
+    if held_out:
+        yield f"Of the samples, {100 * float(held_out):g} % are held out for tests."
+    rest = "other " if held_out else ""
+    to = f"{clients:,} client{'s' if clients > 1 else ''}"
+    split = problem["split"]
     yield (
-        f"The loss is {scenario['problem']['loss']['kind']} on {study.data} ({samples:,} samples in"
-        f" training, a model of {int(first.summary['dimension']):,} values), divided over"
-        f" {clients:,} client{'s' if clients > 1 else ''} by the split"
-        f" {scenario['problem']['split']['kind'] if scenario['problem']['split'] else 'given'}."
+        f"The {rest}{samples:,} samples are divided over {to} by the {split['kind']} split"
+        f"{_details(own, 'problem.split')}."
+        if split
+        else f"The {rest}{samples:,} samples belong to {to}, as given in the data."
     )
-    data = scenario["problem"].get("data") or {}
     if rows_fitted := _FITTED.get(str(data.get("fit"))):
         yield f"Missing values are filled and features scaled by what is fitted on {rows_fitted}."
+
+
+_MODELS = {
+    "mlp": "a network with one hidden layer of {hidden} units",
+    "logistic": "logistic regression",
+    "softmax": "multinomial logistic regression",
+    "squared": "linear regression by least squares",
+}
+"""What the most common losses train."""
+
+
+def _model(loss: Mapping[str, Any], own: Mapping[str, str]) -> str:
+    """Return the model and the parameters of its loss.
+
+    >>> own = {"problem.loss.hidden": "1024", "problem.loss.l2": "0.1"}
+    >>> _model({"kind": "mlp", "hidden": 1024, "l2": 0.1}, own)
+    'a network with one hidden layer of 1024 units (l2 0.1)'
+    """
+    name = _MODELS.get(loss["kind"], f"that of the loss {loss['kind']}")
+    rest = {key: text for key, text in own.items() if f"{{{key.rpartition('.')[2]}}}" not in name}
+    return f"{name.format_map(loss)}{_details(rest, 'problem.loss')}"
+
+
+def _details(own: Mapping[str, str], block: str) -> str:
+    """Return the parameters of a block that differ from their defaults, in brackets if any.
+
+    >>> _details({"problem.split.kind": "dirichlet", "problem.split.alpha": "0.1"}, "problem.split")
+    ' (alpha 0.1)'
+    """
+    facts = [
+        f"{_words(key.removeprefix(f'{block}.'))} {text}"
+        for key, text in own.items()
+        if key.startswith(f"{block}.") and key != f"{block}.kind"
+    ]
+    return f" ({', '.join(facts)})" if facts else ""
 
 
 def _fleet(study: ReportedStudy) -> Iterator[str]:
@@ -369,22 +418,24 @@ def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
 def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
     silence = scenario["silence"]
     if silence["kind"] == "beacon":
-        yield "A client without an update says so by a beacon, a message that is a header alone."
+        yield "A client that leaves out its update sends a beacon, a message of a header alone."
     elif silence["kind"] == "deadline":
-        yield f"A client without an update is silent, and a round ends {silence['after']} after its"
-        yield "broadcast."
+        yield "A client that leaves out its update sends nothing."
+        yield f"A round ends {silence['after']} after its broadcast."
     else:
-        yield f"Silence is of the kind {silence['kind']}."
-    policy = scenario["participation"]
-    facts = [
-        f"{key.replace('_', ' ')} {value}"
-        for key, value in policy.items()
-        if key not in {"kind", "noticed", "late"} and str(value) not in _NOTHING
-    ]
-    details = f" ({', '.join(facts)})" if facts else ""
-    yield f"Participation is {policy['kind']}{details}."
+        yield f"Clients that leave out their updates follow the rule {silence['kind']}."
+    policy, own = scenario["participation"]["kind"], chosen(scenario)
+    who = "All clients take part in every round" if policy == "full" else ""
+    yield f"{who or f'Client sampling is {policy}'}{_details(own, 'participation')}."
     if scenario["counting"] == "iterates":
         yield "The figures of a round are those of the model before its update."
+    ends = [
+        f"{_words(key.removeprefix('stop.'))} {text}"
+        for key, text in own.items()
+        if key.startswith("stop.")
+    ]
+    if ends:
+        yield f"A run stops at the first of these bounds: {', '.join(ends)}."
 
 
 def _statistics(study: ReportedStudy) -> Iterator[str]:
@@ -395,15 +446,23 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
     else:
         consecutive = seeds == list(range(seeds[0], seeds[-1] + 1))
         every = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
+        least = fewest_seeds(comparison.confidence)
         yield (
-            f"Every variant is run under {len(seeds)} seeds ({every}); runs of one seed share data,"
-            " network and availability, so variants are compared within seeds, by the geometric"
-            f" mean of their cost ratios with a {100 * comparison.confidence:g} % interval that"
-            " spans those of Student's t of the logarithms and of the sign test (below"
-            f" {fewest_seeds(comparison.confidence)} seeds, all of them and a t interval of a fifth"
-            " of the error); where only one of two runs reached its target, ratios are of the seeds"
-            " in which both did, and the sign test counts a miss as costlier; p-values are"
-            " corrected for all pairs of variants (Holm), and costs within"
+            f"Every variant is run under {len(seeds)} seeds ({every}). Runs of one seed share data,"
+            " network and availability, so variants are compared within seeds. We report the"
+            " geometric mean of the paired cost ratios with its"
+            f" {100 * comparison.confidence:g} % interval. The interval contains that of Student's"
+            " t on the logarithms and that of the sign test."
+        )
+        if len(seeds) < least:
+            yield (
+                f"With fewer than {least} seeds it contains the ratios of all seeds, and a t"
+                " interval of a fifth of the error probability."
+            )
+        yield (
+            "If only one of two runs reached the target, ratios are over the seeds in which both"
+            " did, and the sign test counts a miss as the higher cost. P-values are corrected for"
+            " all pairs of variants (Holm). Costs within"
             f" {100 * comparison.practical:g} % count as the same."
         )
     goals = [case.target.words for case in comparison.cases]

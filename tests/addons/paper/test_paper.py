@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import fedsim
 from fedsim.addons.paper import write_paper
 from fedsim.addons.paper.bibliography import bibtex, of_constants, reference_of, references_in
 from fedsim.addons.paper.methods import as_latex, digest, methods, references
+from fedsim.addons.paper.settings import settings_table
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app
 from fedsim.physics.devices import DEVICES
@@ -106,7 +108,7 @@ def test_the_paragraph_has_the_numbers_of_scenarios_and_manifests(
         "442 samples",
         "float64 values",
         "a beacon",
-        "gd is the method gd",
+        "; gd [@",
         "uploads compressed by top-k",
         f"cost to a gap below {float(TARGET[4:]):g}",
         "The 12 runs",
@@ -125,14 +127,76 @@ def test_each_variant_s_own_settings_are_named_and_defaults_are_not(tmp_path: Pa
     }
     fedsim.run(small(algorithm=slow, variants=variants, stop={"rounds": 2}), out=tmp_path)
     text = methods(ReportedStudy(Comparison.of([tmp_path])))
-    assert "base is the method fedavg [@mcmahan2017communication], with 2 local steps" in text
+    assert "base runs fedavg [@mcmahan2017communication] with 2 local steps" in text
     assert "; one is base with 1 local step instead of 2;" in text
     assert "; sparse is base with uploads compressed by top-k (fraction 0.1) with error" in text
     assert "; hasty is base with participation deadline " in text
-    assert re.search(r"; hb is the method hb [^;]*, with step size 1/L", text)
+    assert re.search(r"; hb [^;]* with step size 1/L", text)
     assert ", not compressed, unless stated above." in text
     for trivial in ("False", "None", "none", "reset", "[]", "count"):
-        assert not re.search(rf"\b{re.escape(trivial)}(?!\w)", text.partition("The loss")[0]), text
+        assert not re.search(rf"\b{re.escape(trivial)}(?!\w)", text.partition("The model")[0]), text
+
+
+def _leaves(block: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield path and value of all that is given in a scenario; a text for a block is its kind."""
+    if isinstance(block, dict):
+        for key, value in block.items():
+            yield from _leaves(value, f"{path}.{key}".lstrip("."))
+    elif isinstance(block, list):
+        for number, value in enumerate(block):
+            yield from _leaves(value, f"{path}.{number}")
+    else:
+        yield path, str(block)
+
+
+def test_every_value_that_a_scenario_gives_is_in_the_paragraph_or_in_the_table(
+    tmp_path: Path,
+) -> None:
+    given: dict[str, Any] = {
+        "problem": {
+            "loss": {"kind": "mlp", "hidden": 7},
+            "data": {"kind": "sklearn", "name": "iris", "preprocess": ["standardise"]},
+            "split": {"kind": "dirichlet", "alpha": 0.3},
+            "test": {"fraction": 0.25},
+            "optimum": "unknown",
+        },
+        "algorithm": {"kind": "fedavg", "step_size": 0.3, "local_steps": 3, "batch": 8},
+        "wire": {"values": "float64"},
+        "fleet": [{"count": 4, "device": "pi-4", "radio": {"kind": "lte", "latency": "41 ms"}}],
+        "network": {"server": {"uplink": "9 Mbit/s", "latency": "21 ms"}},
+        "participation": {"kind": "uniform", "count": 3},
+        "stop": {"rounds": 4, "test_accuracy": 0.999},
+        "measures": ["test_accuracy"],
+    }
+    other = {"algorithm": {"local_steps": 1}, "network": {"server": {"uplink": "3 Mbit/s"}}}
+    fedsim.run({**given, "variants": {"one": other}, "seeds": 2}, out=tmp_path)
+    study = ReportedStudy(Comparison.of([tmp_path]))
+    columns = (column.cells for column in settings_table(study).columns)
+    rows = {(who.text, key.text): value.text for who, key, value in zip(*columns, strict=True)}
+    for variant, tree in (("base", given), ("one", other)):
+        for key, value in _leaves(tree, ""):
+            shown = [
+                text
+                for (who, name), text in rows.items()
+                if who in {variant, "all"} and name in {key, f"{key}.kind"}
+            ]
+            assert shown == [value], key
+    # What is left at its default is in no row.
+    assert not any(key.startswith(("silence", "problem.penalty", "models")) for _, key in rows)
+    assert not any(key.startswith("fleet.0.radio.tail") for _, key in rows)
+    text = methods(study)
+    for said in (
+        "a network with one hidden layer of 7 units",
+        "preprocessed by standardise",
+        "25 % are held out",
+        "dirichlet split (alpha 0.3)",
+        "3 local steps, batches of 8 and step size 0.3",
+        "uniform (count 3)",
+        "2 seeds (1 to 2)",
+        "rounds 4, test accuracy 0.999",
+        "With fewer than 6 seeds",
+    ):
+        assert said in text
 
 
 def test_the_digest_is_of_the_logs_in_the_manifests(study: ReportedStudy, folder: Path) -> None:
@@ -217,7 +281,7 @@ def test_what_others_wrote_is_no_html_in_any_page(tmp_path: Path) -> None:
     pages = [*write_paper(out, tmp_path / "paper", formats=["svg"]).rglob("*.md")]
     lines = [line for page in pages for line in page.read_text().splitlines()]
     assert any(r"a \<img src=x\> b" in line for line in lines)
-    assert r"is the method gd" in " ".join(lines)
+    assert "; gd [@" in " ".join(lines)
     for line in lines:
         is_code = line.startswith("    ")  # of which nothing is markup
         assert is_code or not re.search(r"(?<!\\)<", re.sub(r"`[^`]*`", "", line)), line

@@ -17,7 +17,7 @@ class Bar(NamedTuple):
 
 def rows_of(axis: Axes) -> list[str]:
     """Return the names of the rows, the first one on top."""
-    return [text.get_text() for text in axis.get_yticklabels()]
+    return [text.get_text().partition(" (group")[0] for text in axis.get_yticklabels()]
 
 
 def bars_of(axis: Axes) -> dict[str, list[Bar]]:

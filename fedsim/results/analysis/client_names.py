@@ -41,6 +41,24 @@ def display_names(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
     return [names.get(str(node), str(node)) for node in nodes]
 
 
+def names_with_groups(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
+    """Return the names of these nodes, with the group of each if the fleet has several.
+
+    >>> table = pd.DataFrame({"client": ["client-0", "client-1"], "group": [0, 1]})
+    >>> names_with_groups(["client-1", "client-0"], table)
+    ['client-1 (group 1)', 'client-0 (group 0)']
+    """
+    nodes = list(map(str, nodes))
+    names = display_names(nodes, clients)
+    if "group" not in clients or clients["group"].nunique() < 2:
+        return names
+    groups = dict(zip(clients["client"].astype(str), clients["group"], strict=True))
+    return [
+        f"{name} (group {groups[node]})" if node in groups else name
+        for node, name in zip(nodes, names, strict=True)
+    ]
+
+
 def kinds_of(clients: pd.DataFrame) -> list[str]:
     """Return what people call the group of each row of a client table: its device and radio.
 

@@ -1,6 +1,6 @@
 """Energy: where it went, by variant and by kind of client, and what batteries held."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -12,6 +12,7 @@ from fedsim.results.analysis import (
     energy_parts,
     plot_batteries,
     plot_energy,
+    quantity,
     with_grams,
 )
 from fedsim.results.analysis.batteries import BatteryTable
@@ -49,13 +50,24 @@ def _order(parts: pd.DataFrame) -> pd.DataFrame:
 
 def whole(study: ReportedStudy) -> PageFigure:
     """Return the energy of each variant, by its parts."""
-    return draw("energy", "Energy by variant", lambda axis: plot_energy(study, ax=axis), row=BAR)
+    return draw(
+        "energy",
+        "Energy by variant",
+        lambda axis: plot_energy(study, ax=axis),
+        _without_tails(study.runs),
+        row=BAR,
+    )
 
 
 def kinds(study: ReportedStudy, variant: str, name: str) -> PageFigure:
     """Return the energy of each kind of client of a variant, by its parts."""
-    label = "Energy by kind of client"
-    return draw(name, label, lambda axis: plot_energy(study, "kind", variant, ax=axis), row=BAR)
+    return draw(
+        name,
+        "Energy by kind of client",
+        lambda axis: plot_energy(study, "kind", variant, ax=axis),
+        _without_tails([run for run in study.runs if run.variant == variant]),
+        row=BAR,
+    )
 
 
 def clients(study: ReportedStudy, variant: str, name: str) -> PageFigure:
@@ -90,15 +102,20 @@ def table(study: ReportedStudy) -> PageTable:
         rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
     heads = ("variant", "kind", *every, "in all", *([] if grams is None else ["CO2"]))
     return PageTable(
-        "Energy by kind of client, mean over seeds", heads, rows, _without_tails(study)
+        "Energy by kind of client, mean over seeds", heads, rows, _without_tails(study.runs)
     )
 
 
-def _without_tails(study: ReportedStudy) -> str:
-    """Return that the energy of the log ends before the last tails; empty if there are none."""
-    if not any(run.summary.get(JOULES_AFTER) for run in study.runs):
+def _without_tails(runs: Sequence[ReportedRun]) -> str:
+    """Return that the energy of the log ends with the last round; empty if radios sleep then."""
+    joules = [float(run.summary.get(JOULES_AFTER) or 0.0) for run in runs]
+    if not any(joules):
         return ""
-    return "Without the tails after the last round, which the costs in the overview have."
+    ends = dict.fromkeys(quantity(value, "J") for value in (min(joules), max(joules)))
+    return (
+        "Up to the end of the last round. The radios of a run then take another"
+        f" {' to '.join(ends)} until they sleep, which the costs in the overview include."
+    )
 
 
 _NEGLIGIBLE = 1e-6

@@ -144,7 +144,9 @@ def participation_table(study: ReportedStudy, clients: pd.DataFrame) -> PageTabl
         cells = [number(float(means[name])) for name in COUNTS]
         rows.append([*words(study.labels[str(variant)], kind), *cells])
     heads = ("variant", "kind", *(_HEADS.get(name, name) for name in COUNTS))
-    return PageTable("Participation by kind of client, mean over seeds", heads, rows)
+    return PageTable(
+        "Participation of each kind in a run: sums over its clients, means over seeds", heads, rows
+    )
 
 
 def given_up(study: ReportedStudy) -> PageTable | None:
@@ -173,7 +175,7 @@ def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str, name: str)
     tables, note = RunTables(study.rounds, study.summary, own), many(own)
     made = draw(
         name,
-        "What clients did in a run",
+        "What each client did in a run: how many times, means over seeds",
         lambda axis: plot_outcomes(tables, variant, ax=axis),
         note,
         row=BOX if note else BAR,
@@ -182,5 +184,6 @@ def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str, name: str)
     counts = counts.rename(columns=_HEADS) / study.seeds[variant]
     counts = counts.set_axis(display_names(counts.index, own))
     return replace(
-        made, table=client_table("Participation of each client, mean over seeds", counts, "")
+        made,
+        table=client_table("Participation of each client in a run, means over seeds", counts, ""),
     )

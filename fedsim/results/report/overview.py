@@ -9,9 +9,9 @@ import pandas as pd
 from fedsim.core.table_columns import LEAST, RANKED, SHOWN, TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
-from fedsim.results.analysis.compare.caveats import DECIDING, caveats, read_doubts
+from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
-from fedsim.results.analysis.costs import cost_text, notes_on_tails, shown_costs
+from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
@@ -170,7 +170,8 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     columns = ("variant", *heads[: len(first)], *middle, *heads[len(first) :])
     states = case.table[[f"{cost}_state" for cost in costs]]
     marks = [text for state, (_, text) in MARKS.items() if (states == str(state)).any(axis=None)]
-    below = [f"{sentence(text, ())}." for text in (*notes_on_tails(case.costs), *marks)]
+    notes = (*notes_on_tails(case.costs), *notes_on_means(case.table), *marks)
+    below = [f"{sentence(text, ())}." for text in notes]
     return PageTable(_begin(study, case.target.words), columns, rows, " ".join(below))
 
 
@@ -265,8 +266,8 @@ def _verdicts(
             *words(
                 study.labels[str(row["variant"])], TITLES.get(str(row["cost"]), str(row["cost"]))
             ),
+            TableCell(str(row["verdict"])),
             _between(row["ratio"], row["ratio_low"], row["ratio_high"]),
-            TableCell(str(row["by_seed"])),
             _percent(row["typical"], row["typical_low"], row["typical_high"]),
             _percent(row["probability"], row["probability_low"], row["probability_high"]),
             _percent(row["noise"]),
@@ -274,10 +275,7 @@ def _verdicts(
         ]
         for row in own.to_dict("records")
     ]
-    heads = (
-        *("variant", "cost", "ratio", "by seed", "typically less in", "one run takes less in"),
-        *("noise of training", "what decides"),
-    )
+    heads = ("variant", "cost", *HEADS.values(), "constants that decide")
     worlds = format_number(own["worlds"].max(), ",.0f") if len(own) else "no"
     words_ = case.target.words
     first = study.labels[study.comparison.against]

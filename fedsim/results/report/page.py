@@ -17,7 +17,7 @@ from fedsim.results.analysis.costs import without_start
 from fedsim.results.analysis.style import GREY, target_name
 from fedsim.results.record.outputs import Call, check_page, output
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
-from fedsim.results.record.scenarios import differing, flat, format_value
+from fedsim.results.record.scenarios import NOTHING, differing, flat, format_value
 from fedsim.results.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.results.report.components import (
     MOST_LETTERS,
@@ -43,12 +43,25 @@ def differences(study: ReportedStudy) -> PageTable | None:
         words(study.labels[variant], key, format_value(held), format_value(seen))
         for variant, run in study.variants.items()
         for key, held, seen in differing(study.first.scenario, run.scenario)
+        if not _is_unset(held, seen)
     ]
     if not rows:
         return None
     first = study.labels[study.first.variant]
     heads = ("variant", "key", f"in {first}", "in the variant")
     return PageTable(f"Where the variants differ from {first}", heads, rows)
+
+
+def _is_unset(one: object, other: object) -> bool:
+    """Return whether a key that only one of two scenarios has is off there.
+
+    Another method has other keys. Those that it leaves at "none" are no difference.
+    """
+    pair = [one, other]
+    return NOTHING in pair and any(value in _OFF for value in pair if value != NOTHING)
+
+
+_OFF: tuple[object, ...] = (None, False, "none", [], {})
 
 
 def parameters(study: ReportedStudy) -> PageTable:

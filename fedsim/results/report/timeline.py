@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fedsim.results.analysis import critical_path, quantity
-from fedsim.results.analysis.client_names import display_names
+from fedsim.results.analysis.client_names import display_names, kinds_of, names_with_groups
 from fedsim.results.analysis.plots.canvas import add_keys
 from fedsim.results.analysis.plots.rounds import COLUMNS, MOST, Lanes, Window, draw_round, windows
 from fedsim.results.analysis.style import STATE_ORDER, STATES
@@ -114,9 +114,16 @@ def figure(
 
     label = f"What clients were doing in round {window.number}"
     note = _note(window, len(drawn), len(seen.clients), given_up)
-    note = f"{note}{_path(path, clients)}"
+    note = f"{note}{_path(path, clients)}{_groups(clients)}"
     made = draw(name, label, plot, note, size=(_WIDE, 1.0), row=_ROW)
     return replace(made, table=_table(seen, drawn, window, clients))
+
+
+def _groups(clients: pd.DataFrame) -> str:
+    """Return what the groups of the lanes are; empty if the fleet has only one."""
+    if "group" not in clients or clients["group"].nunique() < 2:
+        return ""
+    return f". Groups of the fleet: {'; '.join(sorted(set(kinds_of(clients))))}"
 
 
 def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFrame) -> PageTable:
@@ -133,7 +140,7 @@ def _table(seen: Lanes, drawn: Sequence[str], window: Window, clients: pd.DataFr
     became = seen.moments.groupby("node")["event"].agg(lambda each: ", ".join(map(str, each)))
     rows = [
         [*words(name), *(number(each, "s") for each in own), *words(became.get(node, "-"))]
-        for node, name, own in zip(drawn, display_names(drawn, clients), spent, strict=True)
+        for node, name, own in zip(drawn, names_with_groups(drawn, clients), spent, strict=True)
     ]
     heads = ("client", *(STATES[state][0] for state in states), "what became of it")
     return PageTable("Time in each state within the round", heads, rows)

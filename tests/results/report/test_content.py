@@ -118,6 +118,21 @@ def test_the_bars_of_the_kinds_add_up_to_the_fleet(
     assert sum(fleet.values()) == pytest.approx(study.clients["joules"].sum() / 3)
 
 
+def test_bars_of_energy_say_what_radios_take_after_the_last_round(
+    page: Page, study: ReportedStudy
+) -> None:
+    groups = study.rounds.groupby(["variant", "seed"], observed=True)
+    logged = study.clients.groupby(["variant", "seed"], observed=True)["joules"].sum()
+    assert np.allclose(groups["joules"].sum(), logged, rtol=1e-9)  # the bars have nothing else
+    after = groups["joules_after"].last()
+    assert (after > 1).all()
+    drawings = {"energy": after, "kinds": after.loc[next(iter(study.variants))]}
+    for name, joules in drawings.items():
+        least, most = (quantity(value, "J") for value in (joules.min(), joules.max()))
+        note = next(iter(page.figures[name].values())).note
+        assert f"{least} to {most}" in note or (least == most and f"another {least} " in note)
+
+
 @pytest.mark.parametrize("cost", ["round", "bits", "t", "joules"])
 def test_curves_are_the_means_over_the_seeds(
     study: ReportedStudy, drawn: Mapping[str, Axes], cost: str
@@ -269,7 +284,7 @@ def test_a_rate_that_is_read_from_a_file_is_called_a_trace(way: str, study: Repo
 
 
 def test_participation_is_that_of_the_client_tables(page: Page, study: ReportedStudy) -> None:
-    caption = "Participation by kind of client, mean over seeds"
+    caption = "Participation of each kind in a run: sums over its clients, means over seeds"
     for head, column in (("replied", "transmissions"), ("silent", "silent"), ("lost", "lost")):
         groups = study.clients.groupby(["variant", "kind"], sort=False, observed=True)
         assert page.column(caption, head) == (groups[column].sum() / 3).tolist()

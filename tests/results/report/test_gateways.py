@@ -78,7 +78,9 @@ def test_the_page_has_gateways_as_kinds_of_their_own(tmp_path: Path) -> None:
         out=tmp_path,
     )
     page = Page(write(tmp_path))
-    rows = page.tables["Participation by kind of client, mean over seeds"]
+    rows = page.tables[
+        "Participation of each kind in a run: sums over its clients, means over seeds"
+    ]
     kinds = [row[1] for row in rows[1:]]
     assert sum("gateway" in kind for kind in kinds) == 3
     assert len([name for name in page.figures if name.startswith("fleet-")]) == 3

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fedsim.core.errors import DataError
-from fedsim.results.analysis.client_names import display_names
+from fedsim.results.analysis.client_names import names_with_groups
 from fedsim.results.analysis.costs import without_start
 from fedsim.results.analysis.log.edges import node_number
 from fedsim.results.analysis.log.frames import SERVER
@@ -174,7 +174,7 @@ def draw_round(
     """
     keys = [*_draw_states(axis, seen.spans, drawn, window), *_draw_marks(axis, seen, drawn, window)]
     keys += _draw_last(axis, seen, drawn, window)
-    category(axis, display_names(drawn, clients))
+    category(axis, names_with_groups(drawn, clients))
     axis.set_xlim(0, window.end - window.begin or 1.0)
     label_with_unit(axis.xaxis, "time since the round began", "s")
     return keys

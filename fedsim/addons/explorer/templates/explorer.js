@@ -56,7 +56,7 @@ function costCells(own, number, variant) {
   const best = variant === least ? " least" : "";
   const cell = make("td", { class: `figure${best}`, "data-value": mean }, costText(mean, unit));
   if (before !== mean && Number.isFinite(before))
-    cell.append(make("br"), make("span", { class: "under" }, `as written ${quantity(before, unit)}`));
+    cell.append(make("br"), make("span", { class: "under" }, `original ${quantity(before, unit)}`));
   const factor = least < 0 || Number.isNaN(mean) ? NaN : ratio(own[variant], own[least]);
   const text = variant === least ? "least" : Number.isFinite(factor) ? `\u00d7${digits(factor)}` : "-";
   return [cell, make("td", { class: `figure${best}` }, text)];
@@ -70,7 +70,7 @@ function costText(mean, unit) {
 /** Show the verdict of the study as written; with moved constants, the lowest of each cost. */
 function showAnswer({ invalid, costs }) {
   const moved = state.values.filter((value, n) => value !== written[n]).length;
-  const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved: ` : "As written: ";
+  const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved: ` : "With the original constants: ";
   const parts = moved ? costs.map(lowest).filter(Boolean) : study.verdicts;
   element("answer").textContent = `${where}${parts.join("; ") || "no cost is known"}.`;
   const low = costs[0].flatMap((own, n) => (own.some(([, each]) => Number.isNaN(each)) ? [label(n)] : []));
@@ -134,7 +134,7 @@ function showCommand() {
 function showSliders() {
   study.sliders.forEach((slider, n) => {
     const [input, value] = [element(`s${n}`), state.values[n]];
-    const text = quantity(value, slider.unit, value === slider.value ? 6 : DIGITS);
+    const text = quantity(value, slider.unit);
     const position = Math.round(STEPS * shareOf(slider, value));
     // A slider under the pointer keeps its position; its value is what that position means.
     if (valueOf(slider, Number(input.value)) !== value) input.value = position;

@@ -4,6 +4,8 @@ const DIGITS = 3; // significant digits of a moved constant, so that its text is
 const STEPS = 400; // of a slider
 const SNAP = 3; // steps: as near to the value as written, a slider takes that value
 const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"]];
+const SPANS = [[31557600, "years"], [86400, "days"], [3600, "h"], [60, "min"]]; // long times
+const SEVERAL = 3; // a time is in a longer unit from this many of it on
 const UNSCALED = new Set(["", "%", "g/kWh", "B"]);
 
 // Numbers as texts, and texts that a scenario takes.
@@ -36,6 +38,8 @@ function prefixOf(value, unit) {
 function quantity(value, unit, most = DIGITS) {
   if (!Number.isFinite(value)) return "-";
   if (unit === "%") return `${digits(100 * value, most)} %`;
+  const span = unit === "s" && SPANS.find(([size]) => rounded(Math.abs(value), most) >= SEVERAL * size);
+  if (span) return `${digits(value / span[0], most)} ${span[1]}`;
   const [size, prefix] = prefixOf(value, unit);
   return `${digits(value / size, most)} ${prefix}${unit}`.trim();
 }

@@ -351,6 +351,8 @@ SOUGHT = (
     "deadline",
     "timeout",
     "dropout",
+    "client dropout",
+    "asynchronous",
     "over-selection",
     "learning rate",
     "client sampling",

@@ -338,6 +338,10 @@ def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> 
         axis.set_major_formatter(EngFormatter(unit))
 
 
+_STEPS = (1, 1.5, 2, 3, 6, 10)
+"""Steps between ticks in minutes and hours, up to a power of ten: 15 min and not 16."""
+
+
 class InUnits(MaxNLocator):
     """Ticks at round numbers of a unit, such as of minutes on an axis in seconds.
 
@@ -347,7 +351,7 @@ class InUnits(MaxNLocator):
     """
 
     def __init__(self, size: float, most: int) -> None:
-        super().__init__(most)
+        super().__init__(most, steps=_STEPS if size > 1 else None)
         self._size = size
 
     def tick_values(self, vmin: float, vmax: float) -> Any:

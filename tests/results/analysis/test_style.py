@@ -68,6 +68,26 @@ def test_units_have_a_space_before_them() -> None:
     assert all(re.fullmatch(r"\d+ [kMG]?bit", text) for text in seen)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (90.0, ["0 s", "25 s", "50 s", "75 s"]),
+        (195.0, ["0 min", "1 min", "2 min", "3 min"]),
+        (3240.0, ["0 min", "15 min", "30 min", "45 min"]),
+        (4 * 3600.0, ["0 h", "1 h", "2 h", "3 h", "4 h"]),
+    ],
+)
+def test_an_axis_of_time_has_round_numbers_of_the_unit_that_texts_have(
+    seconds: float, shown: list[str]
+) -> None:
+    figure, (axis,) = panels(1)
+    axis.set_xlim(0, seconds)
+    label_axis(axis.xaxis, "time", "s")
+    figure.draw_without_rendering()
+    ticks = zip(axis.get_xticks(), axis.get_xticklabels(), strict=True)
+    assert [text.get_text() for at, text in ticks if 0 <= at <= seconds] == shown
+
+
 @examples(15)
 @example(["x" * 60, "y" * 60])
 @given(st.lists(st.text("abcxyz ", min_size=1, max_size=30), min_size=1, max_size=12, unique=True))

@@ -201,7 +201,11 @@ def format_value(value: object) -> str:
 
     >>> format_value({"count": 3, "device": {"kind": "pi-4"}}), format_value("66.66666666666666 %")
     ('count 3, device.kind pi-4', '66.6667 %')
+    >>> format_value(10.0), format_value(0.25), format_value(None)
+    ('10', '0.25', 'none')
     """
+    if isinstance(value, float):
+        return _LONG_NUMBER.sub(_rounded, str(value).removesuffix(".0"))
     if not isinstance(value, Mapping) or not value:
         return "none" if value is None else _LONG_NUMBER.sub(_rounded, str(value))
     parts = [f"{key} {format_value(item)}" for key, item in flat(value)]

@@ -200,7 +200,7 @@ def page(found: dict[str, list[Step]]) -> str:
         parts.append(f"## {table.name}\n\nThe table is {table.about}.")
         for step in found[table.name]:
             lines = step.output.splitlines()
-            if len(lines) > MOST:
+            if len(lines) > MOST + 1:  # a line is not cut for a line that says so
                 lines = [*lines[:MOST], f"... ({len(lines) - MOST} more lines)"]
             parts.append(indent("\n".join([f"$ {step.command}", *lines]), "    "))
     return "\n\n".join(parts) + "\n"

@@ -398,22 +398,27 @@ class BatterySummary:
             return ""
         form: Callable[[float], str] = _life
         further: Callable[[float], str] = _life
+        between = ""
         if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
             times, form, further = repeats, _such_runs, _lasting_runs
+            between = "; what devices draw between runs is not counted"
         middle = times.median().sort_values(ascending=False, kind="stable")
         longest = middle.iloc[0]
         first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
         count = len(times)
         if len(first) == len(middle):
             seeds = "one seed" if count == 1 else f"median over {count} seeds"
-            return f"half of the batteries last {form(longest)} with every variant ({seeds})"
+            return (
+                f"half of the batteries last {form(longest)} with every variant ({seeds}){between}"
+            )
         rest = middle.drop(first)
         names = " and ".join(self.labels[str(name)] for name in first)
         won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
         seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
         return (
             f"batteries last longest with {names}: half of them last {form(longest)}, and"
-            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next ({seeds})"
+            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next"
+            f" ({seeds}){between}"
         )
 
     def lasting(self, most: int | None = None) -> BatteryTable:
@@ -507,7 +512,7 @@ class BatterySummary:
             )
             yield (
                 f"{_RUNS}: how many runs like this one half of the batteries last for, if radios"
-                " sleep after each run"
+                " sleep after each run; what devices draw until the next run is not counted"
             )
         every = figures[figures["kind"] == ALL]
         if _unlike(every.pivot_table("run_s", "seed", "variant", observed=True)):

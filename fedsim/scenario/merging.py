@@ -116,15 +116,14 @@ def explain_missing(fault: Fault, merged: Located, original: Located) -> Fault:
         merged: the scenario with overrides, or with the differences of a variant.
         original: the scenario as written.
     """
-    *path, key = path_of(fault.key)
+    *around, key = path_of(fault.key)
+    path = tuple(around)
     (before, depth), (after, depth_after) = original.nearest(path), merged.nearest(path)
-    written = before.get(key)
-    if not fault.message.startswith("missing") or written is None or not path:
+    written, block, over = before.get(key), _block(before), _block(after)
+    if not fault.message.startswith("missing") or written is None or block is None or over is None:
         return fault
-    blocks = _block(before), _block(after)
-    if (depth, depth_after) != (len(path), len(path)) or None in blocks:
-        return fault
-    if not _changes_kind(*blocks):
+    in_place = path and depth == depth_after == len(path)
+    if not in_place or not _changes_kind(block, over):
         return fault
     text = (
         f"the scenario has {key}: {show(written.plain())}, but another `kind` replaces the whole"

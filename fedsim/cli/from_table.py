@@ -112,6 +112,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             f"measures: [{test}]",
             "# Variants are compared by their cost to reach this gap to the optimal loss.",
             f"stop: {{gap: {_gap(seen):.1g}, rounds: {_ROUNDS}}}",
+            *_accuracy_target(seen),
             f"seeds: {_SEEDS}  # each with other test rows and draws, for intervals",
             "variants:",
             "  fedavg: {}  # five local steps between messages",
@@ -125,6 +126,16 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
 
 def _deal(clients: int) -> str:
     return f"  split: {{kind: iid, clients: {clients}}}"
+
+
+def _accuracy_target(seen: Guess) -> list[str]:
+    """Return a comment with a target accuracy, for the labels of a classification."""
+    if not seen.classes:
+        return []
+    return [
+        "# Or by their cost to reach a test accuracy:",
+        f"# stop: {{test_accuracy: 80 %, rounds: {_ROUNDS}}}",
+    ]
 
 
 def _gap(seen: Guess) -> float:

@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.core.blocks.wording import nearest
+from fedsim.core.blocks.wording import nearest_file
 from fedsim.core.errors import DataError
 from fedsim.core.memory import check_budget, format_size, limit
 
@@ -74,7 +74,7 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
 def _similar(path: Path) -> str:
     """Return "; did you mean 'mine.csv'?" for a missing file, or an empty text."""
     try:
-        return nearest(path.name, (beside.name for beside in path.parent.iterdir()))
+        return nearest_file(path.name, (beside.name for beside in path.parent.iterdir()))
     except OSError:  # there is no such folder either, or it may not be listed
         return ""
 

@@ -104,6 +104,11 @@ class BatteryStore:
         self._power, self._until = source.at(0.0), source.next_change(0.0)
 
     @property
+    def threshold(self) -> float:
+        """The threshold of participation, as a share of the capacity."""
+        return self._threshold / self.capacity
+
+    @property
     def share(self) -> float:
         """The state of charge, 0 to 1."""
         return self.level / self.capacity

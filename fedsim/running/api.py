@@ -39,7 +39,7 @@ from fedsim.results.tracking import Tracker
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, check_ends
-from fedsim.running.check import added_notes, preflight_notes
+from fedsim.running.check import added_notes, preflight_notes, theory_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.history import record_call
 from fedsim.running.live import LiveReporter
@@ -422,8 +422,7 @@ def _preflight(
     if out is not None and not fresh:
         check_place(study_of(plan), out)
     jobs = builder.check()
-    for job in jobs:
-        warn_of_theory(job, stacklevel=6)
+    warn_of_theory(jobs, stacklevel=6)
     before = () if out is None else changes(plan, out)
     notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
@@ -482,8 +481,7 @@ def _claim_folder(plan: Plan, out: Path, *, fresh: bool) -> None:
     study_of(plan).write(out)
 
 
-def warn_of_theory(job: Job, stacklevel: int) -> None:
-    """Warn of the conditions of its theory that the method of a variant does not meet."""
-    for concern in job.concerns:
-        text = f"{job.variant.name}: algorithm.{concern.key}: {concern.text}"
-        warnings.warn(text, TheoryWarning, stacklevel=stacklevel)
+def warn_of_theory(jobs: Sequence[Job], stacklevel: int) -> None:
+    """Warn of the conditions of their theory that the methods of variants do not meet."""
+    for note in theory_notes(jobs):
+        warnings.warn(str(note), TheoryWarning, stacklevel=stacklevel)

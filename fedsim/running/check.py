@@ -1,6 +1,6 @@
 """The function `check(scenario) -> Check`: a dry run with the cost of its first rounds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from math import inf
@@ -63,8 +63,26 @@ def preflight_notes(
         jobs: one a variant.
         openings: the first rounds of their runs by variant, as far as known already.
     """
+    return _shared(_of_each(jobs, openings or {}))
+
+
+def theory_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield the conditions of theory that methods do not meet; one note for variants that share it.
+
+    Args:
+        jobs: one a variant.
+    """
+    return _shared(
+        Note(job.variant.name, f"algorithm.{concern.key}", concern.text)
+        for job in jobs
+        for concern in job.concerns
+    )
+
+
+def _shared(notes: Iterable[Note]) -> Iterator[Note]:
+    """Yield notes, one for all variants that have the same."""
     alike: dict[tuple[str, str], list[str]] = {}
-    for note in _of_each(jobs, openings or {}):
+    for note in notes:
         alike.setdefault((note.key, note.text), []).append(note.about)
     for (key, text), variants in alike.items():
         yield Note(", ".join(variants), key, text)
@@ -511,18 +529,13 @@ def check_plan(plan: Plan) -> Check:
     pairs = [(job, openings[job.variant.name]) for job in jobs]
     common = min((len(began.rounds) for _, began in pairs if began.rounds), default=0)
     replies = {job.variant.name: _reply_times(job, began) for job, began in pairs}
-    concerns = tuple(
-        Note(job.variant.name, f"algorithm.{concern.key}", concern.text)
-        for job in jobs
-        for concern in job.concerns
-    )
     return Check(
         plan,
         extent(plan, jobs, openings, built),
         pd.DataFrame([_variant(job, began, common) for job, began in pairs]),
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
         (*added_notes(plan), *preflight_notes(jobs, openings), *deadline_notes(jobs, replies)),
-        concerns,
+        (*theory_notes(jobs),),
         (*accuracy_notes(jobs, openings),),
         (*event_notes(jobs),),
         jobs,

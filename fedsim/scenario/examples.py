@@ -7,7 +7,7 @@ In the repository they are in `scenarios/`. A package built from it has the same
 from collections.abc import Mapping
 from pathlib import Path as File
 
-from fedsim.core.blocks.wording import join_names, nearest, printable
+from fedsim.core.blocks.wording import join_names, nearest, nearest_file, printable
 from fedsim.core.errors import Fault, ScenarioError
 
 FIRST = "quickstart"
@@ -74,7 +74,7 @@ def suggest(file: File) -> str:
         return f"; did you mean {join_names(inside, 'or')}?" if 0 < len(inside) <= _FEW else ""
     folder = file.parent
     beside = [file.name for file in folder.glob("*.y*ml")] if folder.is_dir() else []
-    if hint := nearest(file.name, beside):
+    if hint := nearest_file(file.name, beside):
         return hint
     hint = nearest(file.stem, examples())
     return f"{hint} `fedsim examples` lists them" if hint else ""

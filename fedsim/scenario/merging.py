@@ -18,6 +18,7 @@ option for later errors.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from fedsim.core.blocks.wording import format_path, printable, show
 from fedsim.core.errors import Fault, ScenarioError
@@ -105,6 +106,30 @@ def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
         below = base["topology"].content if "topology" in base else STAR
         kinds = [below, over["topology"].content]
     return len(kinds) == 2 and kinds[0] != kinds[1]
+
+
+def explain_missing(fault: Fault, merged: Located, original: Located) -> Fault:
+    """Return a fault that says why a key is missing, if a block of another kind has replaced it.
+
+    Args:
+        fault: a fault of the merged scenario.
+        merged: the scenario with overrides, or with the differences of a variant.
+        original: the scenario as written.
+    """
+    *around, key = path_of(fault.key)
+    path = tuple(around)
+    (before, depth), (after, depth_after) = original.nearest(path), merged.nearest(path)
+    written, block, over = before.get(key), _block(before), _block(after)
+    if not fault.message.startswith("missing") or written is None or block is None or over is None:
+        return fault
+    in_place = path and depth == depth_after == len(path)
+    if not in_place or not _changes_kind(block, over):
+        return fault
+    text = (
+        f"the scenario has {key}: {show(written.plain())}, but another `kind` replaces the whole"
+        f" block; repeat {key} beside it"
+    )
+    return replace(fault, message=f"{fault.message}; {text}")
 
 
 def overridden(

@@ -30,6 +30,7 @@ from fedsim.scenario.merging import (
     OF_THE_WHOLE,
     OPTION,
     Inherited,
+    explain_missing,
     join_faults,
     name_variant,
     overridden,
@@ -201,6 +202,7 @@ def load(
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source, graph)
+    original = tree
     known_blocks, question = catalogue(blocks, source), _question(source)
     inherited = families(known_blocks)
     written = _variants_in(tree)
@@ -224,7 +226,11 @@ def load(
             if moved is not trees[name]:
                 trees[name] = moved
                 scenario, faults_of_variant = _validate(moved, known_blocks)
-        faults_by_variant[name] = [fault for fault in faults_of_variant if fault not in faults]
+        faults_by_variant[name] = [
+            explain_missing(fault, trees[name], original)
+            for fault in faults_of_variant
+            if fault not in faults
+        ]
         if scenario is not None:
             valid[name] = Variant(name, scenario, question, name == unchanged, trees[name])
     faults += join_faults(faults_by_variant, unchanged)

@@ -53,12 +53,13 @@ class Scanner12(Scanner):
 # Syntax errors: the reason, line and column, and the line itself with a mark below it.
 
 _REMEDIES = {
+    "is indented differently": "keys of one block begin in the same column",
+    "a value that is complete": "put the whole value in quotes",
     "mapping values are not allowed": "a line has one key; write a block within it in braces, such "
     "as {kind: gd, step_size: 1/L}, and a text with a colon in quotes",
     "'\\t' that cannot start any token": "indent with spaces, not with tabs",
     "parsing a flow": "a brace or a bracket is not closed, or a comma is missing",
     "could not find expected ':'": "a key is followed by a colon and a space",
-    "expected <block end>": "keys of one block begin in the same column",
     "expected a single document": "a file is one scenario; leave out the line ---",
     "quoted scalar": "the quotes are not closed",
 }
@@ -103,6 +104,8 @@ def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place
         mark, context = error.problem_mark or error.context_mark, error.context_mark
         reason = " ".join(filter(None, (error.problem, error.context)))
         place = _Place(mark.line, mark.column) if mark else _Place(0, 0)
+        if outside := _outside_block(reason, place, _BREAK.split(written)):
+            return outside, place, None
         began = _Place(context.line, context.column) if context else None
         return " ".join(reason.split()), place, began
     position = getattr(error, "position", None)
@@ -113,6 +116,26 @@ def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place
         reason = f"a character that YAML does not allow: {seen!r}"
         return reason, _Place(before.count("\n"), column), None
     return " ".join(str(error).split()), _Place(0, 0), None
+
+
+def _outside_block(reason: str, place: _Place, lines: list[str]) -> str:
+    """Return why a text belongs to no block, mostly for its indentation; empty for other errors."""
+    line = lines[place.line] if place.line < len(lines) else ""
+    before = line[: place.column].strip()
+    if "expected <block end>" in reason and before:
+        return "more text follows a value that is complete"
+    # A colon is refused where its key begins the line: the key seems to continue the value above.
+    continues = "mapping values are not allowed" in reason and before and ":" not in before
+    if not (continues or re.search("expected (<block end>|'<document start>')", reason)):
+        return ""
+    earlier = range(place.line - 1, -1, -1)
+    above = next((n for n in earlier if lines[n].strip() and lines[n].lstrip()[0] != "#"), 0)
+    indents = [len(text) - len(text.lstrip(" ")) for text in (line, lines[above])]
+    this, other = f"line {place.line + 1}", f"line {above + 1}"
+    if indents[0] == indents[1]:
+        return "" if continues else f"{this} does not belong to the block of {other}"
+    spaces = [f"{number} space{'s' * (number != 1)}" for number in indents]
+    return f"{this} is indented differently from {other}: by {spaces[0]} instead of {spaces[1]}"
 
 
 def _mark(lines: list[str], place: _Place) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.core.ports import ClientId
 from fedsim.physics.availability import PresenceLaw
-from fedsim.physics.batteries import Crossing
+from fedsim.physics.batteries import Crossing, percent
 from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.schema import NO_PEER, Event
@@ -235,12 +235,20 @@ class Presence:
     def why_gone(self, clients: Sequence[ClientId]) -> str:
         """Return why none of these clients will ever take part again; empty if one may."""
         reasons: dict[str, int] = {}
+        thresholds: set[float] = set()  # of the clients with a charge too low
         for client in clients:
             obstacle = self.obstacle(client)
             if self._may_return(client):
                 return ""
             reasons[obstacle] = reasons.get(obstacle, 0) + 1
-        counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
+            if obstacle == LOW:
+                thresholds.add(self._supplies[client].store.threshold)
+        counts = {reason: str(count) for reason, count in reasons.items()}
+        if thresholds:
+            lowest, highest = percent(min(thresholds)), percent(max(thresholds))
+            span = lowest if lowest == highest else f"{lowest} to {highest}"
+            counts[LOW] += f"; threshold {span}"
+        counted = ", ".join(f"{reason} ({count})" for reason, count in counts.items())
         return f"no client can take part any more: {counted}"
 
     def left(self) -> dict[ClientId, tuple[float, str]]:

@@ -37,6 +37,22 @@ def test_the_table_with_everything_wrong_becomes_a_scenario_that_runs(tmp_path: 
     assert (result.rounds["test_accuracy"][result.rounds["round"] > 0] > 0.5).all()
 
 
+def test_a_classification_has_a_target_accuracy_as_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "patients.csv"
+    messy.write_wrong(path)
+    text = written(path, tmp_path / "study").read_text(encoding="utf-8")
+    (gap,) = (line for line in text.splitlines() if line.startswith("stop:"))
+    (target,) = (line for line in text.splitlines() if line.startswith("# stop:"))
+    assert target == "# stop: {test_accuracy: 80 %, rounds: 500}"
+    changed = tmp_path / "study" / "changed.yaml"
+    changed.write_text(text.replace(gap, "").replace(target, target.removeprefix("# ")))
+    assert "test_accuracy" in fedsim.load(changed).variants[0].scenario.stop.model_dump_json()
+    numbers = pd.DataFrame({"x": np.arange(60.0) ** 0.5, "y": np.arange(60.0) ** 0.3})
+    numbers.to_csv(tmp_path / "numbers.csv", index=False)
+    regression = written(tmp_path / "numbers.csv", tmp_path / "other").read_text(encoding="utf-8")
+    assert "test_accuracy" not in regression
+
+
 @pytest.mark.slow
 def test_tables_of_scikit_learn_and_openml_become_scenarios_that_run(tmp_path: Path) -> None:
     messy.with_hospitals(messy.sklearn_frame("diabetes")).to_csv(

@@ -419,7 +419,7 @@ def test_all_columns_at_fault_are_named_at_once_with_what_to_write(tmp_path: Pat
     text = str(caught.value)
     assert text.splitlines()[0] == "3 columns of data.csv cannot be a feature:"
     assert "patient_id: a different text in nearly every row, such as 'P0'" in text
-    assert "remark: free text, such as 'came in late on day 0 with a c'" in text
+    assert "remark: free text, such as 'came in late on day 0 with a…'" in text
     assert "size: 1 cell is no number: 'tall', first in row 40" in text
     assert "`drop: [patient_id, remark, size]`" in text
     assert "missing_marks" in text

@@ -43,7 +43,10 @@ def test_the_run_says_so_above_its_tables_and_with_its_exit_code(
 ) -> None:
     out, command = study
     assert command.exit_code == end_of(NO_CLIENTS).code == 1
-    head = "base (gd), seed 1: no-clients: no client can take part any more: charge too low (5)"
+    head = (
+        "base (gd), seed 1: no-clients: no client can take part any more: charge too low (5;"
+        " threshold 20 %)"
+    )
     said = " ".join(command.output.split())
     assert head in said
     assert said.index(head) < said.index("cost of the whole run")

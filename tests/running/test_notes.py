@@ -186,6 +186,17 @@ def test_rounds_that_end_by_default_are_named_before_and_after() -> None:
 # -- a run that is done and has gone the wrong way -------------------------------------------
 
 
+def test_variants_with_the_same_warning_of_theory_share_it() -> None:
+    longer, steeper = {"stop": {"rounds": 2}}, {"algorithm": {**STEEP, "step_size": "3/L"}}
+    variants = {"a": {}, "b": longer, "fine": {"algorithm": GD}, "c": steeper}
+    written = small(algorithm=STEEP, variants=variants, stop={"rounds": 1})
+    with pytest.warns(fedsim.TheoryWarning) as warned:
+        fedsim.run(written)
+    warnings = [str(each.message) for each in warned if each.category is fedsim.TheoryWarning]
+    assert warnings == [str(note) for note in fedsim.check(written).concerns]
+    assert [each.partition(": ")[0] for each in warnings] == ["a, b", "c"]
+
+
 def test_a_run_that_ends_above_where_it_began_says_so_everywhere(tmp_path: Path) -> None:
     written = small(algorithm=STEEP, variants={"fine": {"algorithm": GD}}, stop={"rounds": 5})
     with pytest.warns(fedsim.TheoryWarning, match="2/L"):

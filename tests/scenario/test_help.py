@@ -50,7 +50,17 @@ def said(file: Path, text: str) -> str:
         ),
         ("  loss", "\tloss", "2", "not with tabs", " loss"),
         ("name: diabetes", "name: 'diabetes", "8", "quotes are not closed", "'diabetes"),
-        ("  data", " data", "3", "same column", "data"),
+        (
+            "  data",
+            " data",
+            "3",
+            "line 3 is indented differently from line 2: by 1 space instead of 2 spaces",
+            "data",
+        ),
+        ("{rounds: 20}", "{rounds: 20}\n  seed: 3", "8", "line 8 is indented differently", "seed"),
+        ("stop: {", "name: a\n  stop: {", "8", "by 2 spaces instead of 0 spaces", ":"),
+        ("stop: {rounds: 20}", "seeds: [1] 2", "7", "put the whole value in quotes", "2"),
+        ("stop:", " stop:", "7", "line 7 is indented differently from line 6", "stop"),
         ("stop:", "stop: [1, 2\nx:", "8", "", ":"),
         ("count: 3", "count: 3\x07", "6", "not allow", "\\x07"),
     ],
@@ -178,8 +188,23 @@ def test_a_sweep_over_methods_inherits() -> None:
 
 
 def test_a_method_of_another_family_inherits_nothing() -> None:
-    with pytest.raises(fedsim.ScenarioError, match="step_size: variant other: missing"):
-        variant({"algorithm": "signsgd"})
+    for over in ({"algorithm": "signsgd"}, {"algorithm": {"kind": "signsgd"}}):
+        with pytest.raises(
+            fedsim.ScenarioError, match="step_size: variant other: missing"
+        ) as caught:
+            variant(over)
+        (fault,) = caught.value.faults
+        assert "another `kind` replaces the whole block; repeat step_size" in fault.message
+    with pytest.raises(fedsim.ScenarioError, match="repeat step_size"):
+        variant({}, "algorithm.kind=signsgd")
+    variant({"algorithm": {"kind": "signsgd", "step_size": 0.1}})
+
+
+def test_a_key_that_was_never_there_is_just_missing() -> None:
+    bare = small(algorithm={"kind": "chb"}, variants={"other": {"algorithm": "signsgd"}})
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        load(bare)
+    assert all("repeat" not in fault.message for fault in caught.value.faults)
 
 
 def test_a_misspelt_method_is_the_only_fault_beside_variants_of_its_family() -> None:

@@ -10,7 +10,7 @@ from fedsim.core.blocks.synonyms import SYNONYMS
 from tests.runs import small
 
 GLOSSARY = Path(__file__).parents[2] / "docs/glossary.md"
-SHORT = {"lr"}
+SHORT = {"lr", "slower"}
 
 
 def fault(*overrides: str) -> str:
@@ -38,7 +38,9 @@ def test_a_usual_word_leads_to_the_key(word: str) -> None:
 
 
 def test_a_number_for_a_slowdown_leads_to_the_speed() -> None:
-    assert "did you mean fleet.0.device.slowdown?" in fault("fleet.0.slowdown=10")
+    for word in ("slowdown", "slower"):
+        assert "did you mean fleet.0.device.slowdown?" in fault(f"fleet.0.{word}=10")
+    assert "did you mean 'slowdown'?" in fault("fleet.0.device.slower=10")
     text = fault("fleet.0.device.slowdown=10")
     assert text.startswith("got 10; give a block, such as {kind: none, ...}. One of: none, ")
     assert text.endswith(

@@ -268,7 +268,6 @@ def test_check_says_that_a_method_reads_the_charge(tmp_path: Path, restarts: lis
         ({"radio": {**CUSTOM, **TAIL, "latency": "0 s"}}, "has states and no latency"),
         ({"radio": CUSTOM}, ""),
         ({"battery": {"charging": {"kind": "constant", "power": "1 W"}}}, "a battery is charged"),
-        ({"battery": {"charge": "19 %"}}, "below its threshold as the run begins"),
         (
             {"radio": {**CUSTOM, "up_trace": {"kind": "csv", "path": "rate.csv"}}},
             "follows the rate of the radio custom, which changes",

@@ -98,8 +98,9 @@ def test_nobody_is_left_where_all_batteries_are_empty_and_nothing_charges_them()
 
 def test_nobody_is_left_where_the_rest_is_too_low_for_ever() -> None:
     low = battery(100.0, charge=0.4, threshold=0.5)
-    run = committing(4.0, low, battery(6.0), battery(100.0, charge=0.3, threshold=0.5))
-    assert run.reason == "no client can take part any more: charge too low (2), battery empty (1)"
+    run = committing(4.0, low, battery(6.0), battery(100.0, charge=0.3, threshold=0.6))
+    low_charges = "charge too low (2; threshold 50 % to 60 %)"
+    assert run.reason == f"no client can take part any more: {low_charges}, battery empty (1)"
     assert run.t == 2.0
 
 
@@ -145,7 +146,7 @@ def test_a_level_that_is_only_reached_by_day_is_waited_for() -> None:
 def test_a_level_that_no_day_reaches_is_no_hope() -> None:
     store = battery(100.0, charge=0.01, threshold=0.8, restart=0.02, source=DAYLIGHT)
     run = play(setup(rounds, working(1.0), [member(store, device=IDLER)]))
-    assert run.reason == "no client can take part any more: charge too low (1)"
+    assert run.reason == "no client can take part any more: charge too low (1; threshold 80 %)"
     assert run.t == 0.0
 
 

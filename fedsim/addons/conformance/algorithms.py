@@ -42,6 +42,14 @@ from fedsim.scenario.building import Builder, Job
 
 Blocks = Mapping[str, Any]
 
+Row = dict[str, Any]
+"""One check: its name, its outcome, the reason of it, and figures."""
+
+PLAIN = "no trouble"
+"""The world without difficulties."""
+
+FAILED = "failed"
+
 QUICK = 4
 """Number of fast clients; one slow client is added."""
 
@@ -204,7 +212,8 @@ def check_algorithm(
     Returns:
         One row per world: world, outcome (done, refused, diverged or failed), reason, rounds,
         trouble (the number of log rows that show the difficulty; NaN if no row would), and the
-        objective after the first round and after the last.
+        objective after the first round and after the last. A method that fails in the first world,
+        which has no difficulty, is not tried in the others.
 
     Raises:
         ScenarioError: the scenario is invalid even without difficulties.
@@ -213,6 +222,17 @@ def check_algorithm(
         >>> table = check_algorithm(scenario, rounds=2)
         >>> sorted(table["outcome"].unique())
         ['done', 'refused']
+    """
+    return pd.DataFrame(list(algorithm_rows(scenario, blocks, rounds)))
+
+
+def algorithm_rows(
+    scenario: Blocks, blocks: Sequence[type[Spec]] = (), rounds: int = ROUNDS
+) -> Iterator[Row]:
+    """Yield the rows of `check_algorithm`, each as soon as its world is done.
+
+    A method that fails without difficulties is not tried in the other worlds: it would fail in each
+    of them for the same reason.
     """
     base = easy_scenario(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
@@ -223,13 +243,15 @@ def check_algorithm(
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
-        return pd.DataFrame([{"world": "no trouble", **_failure_row(error, method)}])
-    failure = {"outcome": "failed", "reason": early} if early else {}
-    rows = [{"world": "no trouble", **_row(plain, ""), **failure}]
+        yield {"world": PLAIN, **_failure_row(error, method)}
+        return
+    failure = {"outcome": FAILED, "reason": early} if early else {}
+    row = {"world": PLAIN, **_row(plain, ""), **failure}
+    yield row
+    if row["outcome"] == FAILED:
+        return
     for world, trial in trials(scenario, _normal(plain)).items():
-        row = _try({**base, **trial.blocks}, trial.event, blocks, method)
-        rows.append({"world": world, **row})
-    return pd.DataFrame(rows)
+        yield {"world": world, **_try({**base, **trial.blocks}, trial.event, blocks, method)}
 
 
 def easy_scenario(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
@@ -277,7 +299,7 @@ def _try(
 def _failure_row(error: Exception, method: type) -> dict[str, Any]:
     """Return the row of a run that did not end properly."""
     text = str(error) if isinstance(error, FedsimError) else describe_error(error, method)
-    return {"outcome": "failed", "reason": text, "rounds": 0}
+    return {"outcome": FAILED, "reason": text, "rounds": 0}
 
 
 def _early_commit(job: Job, result: Result) -> str:
@@ -316,7 +338,7 @@ def _normal(result: Result) -> Normal:
 
 def _row(result: Result, event: str) -> dict[str, Any]:
     (summary,) = result.summary.to_dict("records")
-    failure = "diverged" if _has_diverged(result) else "failed"
+    failure = "diverged" if _has_diverged(result) else FAILED
     ended = is_whole(summary["status"]) and isfinite(summary["objective"])
     objective = result.rounds.set_index("round")["objective"]
     return {

@@ -1,5 +1,6 @@
 """The checks of user-defined blocks, by kind."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from pydantic import ValidationError
 
 from fedsim.addons.conformance.aggregation import check_aggregation, check_attack
 from fedsim.addons.conformance.algorithms import (
-    check_algorithm,
+    Row,
+    algorithm_rows,
     check_sending,
     diverges,
     easy_scenario,
@@ -23,6 +25,7 @@ from fedsim.addons.conformance.stops import check_stop_rule
 from fedsim.algorithms import Algorithm
 from fedsim.core.blocks.plugins import specs_in
 from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.network_models import NetworkModel
@@ -78,6 +81,14 @@ def check_blocks(
         >>> [name for name, _ in check_blocks([Squared], None)]
         ['Squared {kind: squared, scale: mean, l2: 0.0, l1: 0.0}']
     """
+    for title, rows in rows_by_block(blocks, plan):
+        yield title, pd.DataFrame(list(rows))
+
+
+def rows_by_block(
+    blocks: Sequence[type[Spec]], plan: Plan | None = None
+) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Yield titles and rows as `check_blocks` does; a check is made when its row is asked for."""
     scenarios = [variant.scenario for variant in plan.variants] if plan else []
     for model in blocks:
         named = [each for one in scenarios for each in specs_in(one) if type(each) is model]
@@ -86,20 +97,26 @@ def check_blocks(
             if isinstance(block, Algorithm):
                 yield from _check_method(block, within, blocks)
             else:
-                yield _title(block), check_block(block, plan.folder if plan else Path())
+                folder = plan.folder if plan else Path()
+                yield _title(block), _rows(check_block, block, folder)
 
 
 def _check_method(
     method: Algorithm, within: Scenario | None, blocks: Sequence[type[Spec]]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the titles and the tables of a method; `within` is the scenario that names it."""
+) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Yield the titles and the rows of a method; `within` is the scenario that names it."""
     scenario, why = _scenario(method, within), ""
     if within is None and diverges(scenario, blocks):
         method, why = _with_safe_step(method)
         scenario = _scenario(method, within)
     title = _title(method)
-    yield f"{title}{why}", check_algorithm(scenario, blocks)
-    yield f"{title}: what it sends", check_sending(scenario, blocks)
+    yield f"{title}{why}", algorithm_rows(scenario, blocks)
+    yield f"{title}: what it sends", _rows(check_sending, scenario, blocks)
+
+
+def _rows(check: Callable[..., pd.DataFrame], *arguments: object) -> Iterator[Row]:
+    """Yield the rows of a table of checks, which are made when the first row is asked for."""
+    yield from check(*arguments).to_dict("records")  # type: ignore[misc]  # keys are texts
 
 
 def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame:
@@ -155,17 +172,28 @@ def _safe_number() -> float:
 
 
 def _by_default(model: type[Spec]) -> Spec:
-    """Return a block with its default parameters; a step size is 0.1/L."""
-    step = {"step_size": _SAFE} if "step_size" in model.model_fields else {}
-    for parameters in ({}, step):
+    """Return a block with its default parameters; a step size without one is 0.1/L."""
+    name = next((name for name in _STEP_SIZES if name in model.model_fields), None)
+    missing: list[str] = []
+    for parameters in _defaults(name):
         try:
             return model.model_validate(parameters)
         except ValidationError as error:
-            missing = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
+            missing = [".".join(map(str, fault["loc"])) for fault in error.errors()]
+    has, them = ("has", "it") if len(missing) == 1 else ("have", "them")
+    file = Path(getattr(sys.modules.get(model.__module__), "__file__", None) or "mine.py").name
     raise BlockError(
-        f"{model.__name__}: no default of {missing}; pass a scenario that sets it:"
-        " fedsim conformance FILE SCENARIO"
+        f"{model.__name__}: {join_names(missing, 'and')} {has} no default. Pass a scenario that"
+        f" sets {them}: fedsim conformance {file} study.yaml"
     )
+
+
+def _defaults(step: str | None) -> Iterator[dict[str, Any]]:
+    """Yield parameters to try: none, then a safe step as a text and as a number."""
+    yield {}
+    if step is not None:
+        yield {step: _SAFE}
+        yield {step: _safe_number()}
 
 
 def _title(block: Spec) -> str:

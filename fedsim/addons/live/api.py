@@ -232,10 +232,11 @@ class _LiveStudy:
 
     def __post_init__(self) -> None:
         self._builder = Builder(self.plan, "bytes")
-        for job in self._builder.check():
+        jobs = self._builder.check()
+        for job in jobs:
             check_live(job)
-            warn_of_theory(job, stacklevel=5)
             self.clients = len(job.members)
+        warn_of_theory(jobs, stacklevel=5)
 
     def into(self, out: str | Path | None, *, check: bool) -> Result:
         """Make the runs into a folder, or a temporary one."""

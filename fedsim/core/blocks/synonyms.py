@@ -1,7 +1,7 @@
 """Usual words for keys of a scenario that have another name here, for suggestions in errors.
 
-The glossary lists the same words, under "Words of the field", for the site's search. A test holds
-the two together.
+The glossary lists the same words, without short forms such as `lr` and `slower`, under "Words of
+the field", for the site's search. A test holds the two together.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ SYNONYMS: Mapping[str, str] = {
     "checkpoint": "models",
     "straggler": "slowdown",
     "slow_device": "slowdown",
+    "slower": "slowdown",
 }
 """A usual word, in small letters and with underscores, and the key that has its meaning."""
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from pathlib import Path
+from pathlib import Path, PurePath
 from traceback import extract_tb
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -207,6 +207,23 @@ def nearest(name: object, known: Iterable[str]) -> str:
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
     names = [f"'{folded[name]}'" for name in close]
     return f"; did you mean {join_names(names, 'or')}?" if names else ""
+
+
+def nearest_file(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'mine.csv'?" for the file with the nearest name, or an empty text.
+
+    The names have to be alike without their suffixes: 'nofile.yaml' is not like 'e.yaml'.
+    """
+    stem = PurePath(name.casefold()).stem
+    stems = {each: PurePath(each.casefold()).stem for each in known}
+    return nearest(
+        name,
+        [
+            each
+            for each, other in stems.items()
+            if (stem and other.startswith(stem)) or get_close_matches(stem, [other])
+        ],
+    )
 
 
 def _longer(asked: str, known: Iterable[str]) -> list[str]:

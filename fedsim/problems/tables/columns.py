@@ -113,7 +113,7 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
     name, missing = str(column.name), int(column.isna().sum())
     if found.wrong.any():
         rows = np.flatnonzero(found.wrong)
-        seen = [str(column.iloc[int(row)])[:_SHOWN] for row in rows]
+        seen = [_shown(column.iloc[int(row)]) for row in rows]
         marks = ", ".join(map(repr, dict.fromkeys(seen)))
         few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
         reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
@@ -153,7 +153,7 @@ def _date(
     if found is None:
         if not required:
             raise ValueError("no column of dates")
-        seen = str(column.dropna().iloc[0])[:_SHOWN]
+        seen = _shown(column.dropna().iloc[0])
         text = f"{name!r} is given as a date, but its cells, such as {seen!r}, do not all have one"
         raise DataError("data.columns", f"{text} form; expected such as 2021-04-03 or 03.04.2021")
     days, form = found
@@ -163,13 +163,19 @@ def _date(
     return TableColumn(name, "date", "date", missing, reason, days)
 
 
+def _shown(cell: object) -> str:
+    """Return a cell for a message; a long text ends in "…"."""
+    text = str(cell)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1].rstrip()}…"
+
+
 def _texts(column: "pd.Series") -> TableColumn:
     """Return a column of texts: a category, an identifier, or free text."""
     name, missing = str(column.name), int(column.isna().sum())
     known = column.dropna().astype(str)
     distinct, n = known.nunique(), len(known)
     words = float(known.head(1000).str.count(" ").mean()) + 1
-    first = str(known.iloc[0])[:_SHOWN]
+    first = _shown(known.iloc[0])
     if distinct >= _UNIQUE * n and n >= ROWS:
         if words > _WORDS:
             return TableColumn(name, "text", "text", missing, f"free text, such as {first!r}")

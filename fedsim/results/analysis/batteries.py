@@ -66,6 +66,7 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         that is below the threshold), empty (whether it is at the cut-off), empty_s and empty_round
         (when it first was; infinite if never), lasts_s (infinite if it is charged as fast as it
         drains), lasts_runs (how many runs like this one it lasts for, if radios sleep after each),
+        lasts_idle_s (how long it lasts if its client only idles; NaN if it was empty or charged),
         and the joules by part. The part `battery losses` is the energy that left the
         battery and not drawn by the client. Without batteries there are no rows.
 
@@ -100,8 +101,8 @@ def lives_of(runs: Mapping[tuple[str, int], Path]) -> pd.DataFrame:
     return lives[[*first, *(name for name in lives if name not in first)]]
 
 
-Fleet = tuple[Array, Array]
-"""The capacity of a battery of each group, and its threshold of participation, J; NaN on mains."""
+Fleet = tuple[Array, Array, Array]
+"""Capacities and thresholds of groups, J, and efficiencies of their discharge; NaN on mains."""
 
 
 def _seed(folder: Path) -> int:
@@ -140,15 +141,18 @@ def _fleet(folder: Path) -> Fleet:
     scenario = parse(read_text(folder), folder / SCENARIO)
     groups = [*scenario["fleet"], *tiers_of(scenario)]
     least = read_fraction((scenario.get("participation") or {}).get("least_charge") or 0.0)
-    full, low = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    full, low, efficiency = np.full((3, len(groups)), np.nan)
     for place, group in enumerate(groups):
         if battery := group.get("battery"):
             full[place] = read_energy(battery["capacity"] or group["device"]["battery"])
             low[place] = full[place] * max(read_fraction(battery["threshold"]), least)
-    return full, low
+            efficiency[place] = read_fraction(battery["discharge_efficiency"])
+    return full, low, efficiency
 
 
-def _of_run(folder: Path, clients: pd.DataFrame, full: Array, low: Array) -> pd.DataFrame:
+def _of_run(
+    folder: Path, clients: pd.DataFrame, full: Array, low: Array, efficiency: Array
+) -> pd.DataFrame:
     """Return one row per battery of a run."""
     number = clients["group"].to_numpy(np.int64)
     capacity, threshold = full[number], low[number]
@@ -159,6 +163,7 @@ def _of_run(folder: Path, clients: pd.DataFrame, full: Array, low: Array) -> pd.
         capacity_joules=capacity,
         **stored,
         charge=stored["final_joules"] / capacity,
+        lasts_idle_s=_idling(clients, threshold, efficiency[number]),
         low=stored["final_joules"] < threshold * (1 - _ROUNDING),
         **_deaths(folder, clients),
     )
@@ -206,6 +211,23 @@ def _lasting(table: pd.DataFrame, threshold: Array, left: Array) -> Array:
     return np.where(np.isfinite(seen), seen, ahead)
 
 
+def _idling(clients: pd.DataFrame, threshold: Array, efficiency: Array) -> Array:
+    """Return for how long each battery lasts if its client only idles, s.
+
+    NaN for a battery that was empty or charged: its idle power is not known from the sums of a run.
+    """
+    columns = ("initial_joules", "drained_joules", "joules", "idle_joules", "run_s")
+    initial, drained, joules, idle, run = (clients[name].to_numpy(np.float64) for name in columns)
+    # What is neither computing nor radio work: idle power behind the efficiency, self-discharge.
+    taken = drained - (joules - idle) / efficiency
+    usable = np.maximum(initial - threshold, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lasting = np.where(taken > _ROUNDING * drained, run * usable / taken, np.inf)
+    charged = clients["charged_joules"].to_numpy(np.float64) > _ROUNDING * drained
+    steady = (clients["depletions"] == 0) & ~charged
+    return np.where(steady, lasting, np.nan)
+
+
 def _runs(table: pd.DataFrame, lasting: Array, clients: pd.DataFrame) -> Array:
     """Return how many runs each battery lasts for, if its radio sleeps after each of them."""
     lost = (table["initial_joules"] - table["final_joules"]).to_numpy(np.float64)
@@ -250,8 +272,8 @@ def battery_figures(lives: pd.DataFrame) -> pd.DataFrame:
         empty, and half of them; infinite if not within the run), charge_lowest and charge_median
         (at the end), watts (median of the power that left a battery), lasts_first_s and
         lasts_half_s (how long the first of them lasts, and half of them), lasts_half_runs (how many
-        such runs half of them last for), joules (mean energy that left a battery) and, as shares of
-        that, its parts.
+        such runs half of them last for), lasts_half_idle_s (how long half of them last if clients
+        only idle), joules (mean energy that left a battery) and, as shares of that, its parts.
 
     Example:
         >>> figures = battery_figures(battery_lives(result))
@@ -273,6 +295,7 @@ def _figures_of(own: pd.DataFrame) -> dict[str, Any]:
     half = (len(own) - 1) // 2
     deaths = own.sort_values("empty_s", kind="stable")
     lasts = np.sort(own["lasts_s"].to_numpy(np.float64))
+    idling = np.sort(own["lasts_idle_s"].to_numpy(np.float64))
     taken = float(own["drained_joules"].sum())
     return {
         "run_s": own["run_s"].iloc[0],
@@ -291,6 +314,7 @@ def _figures_of(own: pd.DataFrame) -> dict[str, Any]:
         "lasts_first_s": lasts[0],
         "lasts_half_s": lasts[half],
         "lasts_half_runs": np.sort(own["lasts_runs"].to_numpy(np.float64))[half],
+        "lasts_half_idle_s": np.nan if np.isnan(idling).any() else idling[half],
         "joules": taken / len(own),
         **{name: own[name].sum() / taken for name in PARTS if taken > 0 and name in own},
     }
@@ -343,6 +367,8 @@ NONE = "-"
 NOT_WITHIN = "not within the run"
 
 _RUNS = "runs per charge"
+
+_IDLE = "idle life"
 
 _LONGER = 1.001
 """Batteries last beyond the end of a run if their time is longer than the run by this factor."""
@@ -398,29 +424,34 @@ class BatterySummary:
             return ""
         form: Callable[[float], str] = _life
         further: Callable[[float], str] = _life
+        between = ""
         if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
             times, form, further = repeats, _such_runs, _lasting_runs
+            between = _between_runs(own["lasts_half_idle_s"])
         middle = times.median().sort_values(ascending=False, kind="stable")
         longest = middle.iloc[0]
         first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
         count = len(times)
         if len(first) == len(middle):
             seeds = "one seed" if count == 1 else f"median over {count} seeds"
-            return f"half of the batteries last {form(longest)} with every variant ({seeds})"
+            return (
+                f"half of the batteries last {form(longest)} with every variant ({seeds}){between}"
+            )
         rest = middle.drop(first)
         names = " and ".join(self.labels[str(name)] for name in first)
         won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
         seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
         return (
             f"batteries last longest with {names}: half of them last {form(longest)}, and"
-            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next ({seeds})"
+            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next"
+            f" ({seeds}){between}"
         )
 
     def lasting(self, most: int | None = None) -> BatteryTable:
         """Return how many batteries were empty, when, what is left, and how long they last."""
         groups = list(self._groups(most))
         heads = ["variant", "clients", "run", "empty", "first empty", "lowest left"]
-        heads += ["median left", "shortest life", "median life", _RUNS]
+        heads += ["median left", "shortest life", "median life", _RUNS, _IDLE]
         rows = [[*names, *self._lasting(own)] for names, own in groups]
         return self._table("batteries at the end of the run", heads, rows, list(self._notes(most)))
 
@@ -446,7 +477,7 @@ class BatterySummary:
         self, title: str, heads: Sequence[str], rows: list[list[Cell]], notes: Sequence[str]
     ) -> BatteryTable:
         """Return a table without columns that say the same in all rows: one kind, nothing empty."""
-        idle = {"clients": ALL, "first empty": NOT_WITHIN, _RUNS: NONE}
+        idle = {"clients": ALL, "first empty": NOT_WITHIN, _RUNS: NONE, _IDLE: NONE}
         kept = [
             place
             for place, head in enumerate(heads)
@@ -483,7 +514,10 @@ class BatterySummary:
         yield _first_empty(own)
         yield from (_over_seeds(own[f"charge_{which}"], _charge) for which in ("lowest", "median"))
         yield from (_lasts(own, f"lasts_{which}_s") for which in ("first", "half"))
-        yield _repeats(own)
+        repeats = _repeats(own)
+        yield repeats
+        known = repeats.value is not None and own["lasts_half_idle_s"].notna().all()
+        yield _over_seeds(own["lasts_half_idle_s"], _life) if known else Cell(NONE)
 
     def _empty(self, own: pd.DataFrame) -> Cell:
         """Return how many batteries are empty at the end."""
@@ -507,8 +541,10 @@ class BatterySummary:
             )
             yield (
                 f"{_RUNS}: how many runs like this one half of the batteries last for, if radios"
-                " sleep after each run"
+                " sleep after each run; what devices draw until the next run is not counted"
             )
+            if figures["lasts_half_idle_s"].notna().any():
+                yield f"{_IDLE}: time that half of the batteries last if clients only idle"
         every = figures[figures["kind"] == ALL]
         if _unlike(every.pivot_table("run_s", "seed", "variant", observed=True)):
             yield (
@@ -520,6 +556,16 @@ class BatterySummary:
             yield f"medians over {seeds} seeds, below them minimum and maximum"
         if self._shortened(most):
             yield "by group of clients: fedsim report, or batteries.csv of fedsim compare"
+
+
+def _between_runs(idle: "pd.Series[float]") -> str:
+    """Return a clause on what a number of runs leaves out: idle power until the next run."""
+    lives = {_life(seconds) for seconds in idle}
+    if np.isinf(idle).all():
+        return ""
+    if idle.isna().any() or len(lives) > 1:
+        return "; what devices draw between runs is not counted"
+    return f"; idle power between runs is not counted: with it alone, they last {lives.pop()}"
 
 
 def _over_seeds(values: "pd.Series[Any]", form: Any) -> Cell:

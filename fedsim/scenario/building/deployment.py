@@ -88,7 +88,7 @@ def deploy(
     check_air(scenario, fleet, findings)
     check_lora(scenario, fleet, findings)
     check_cell_sharing(scenario, fleet, findings)
-    check_supplies((*fleet, *tiers), findings)
+    check_supplies((*fleet, *tiers), scenario.participation, findings)
     check_flicker((*fleet, *tiers), findings)
     deployment = Deployment(members, fleet, links, tiers=tiers, hierarchy=tree)
     if scenario.network.peers is None and scenario.network.medium is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm
 from fedsim.core.errors import ClientOrderError
-from fedsim.physics.batteries import Battery, percent
+from fedsim.physics.batteries import Battery, NoCharging, percent
 from fedsim.physics.radios import RadioStage, powers_of
 from fedsim.physics.radios.rates import over
 from fedsim.physics.run_length import RunLengthSequence
@@ -112,10 +112,12 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
     return ("participation.deadline" if participation < inf else ""), participation
 
 
-def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
+def check_supplies(
+    groups: Sequence[BuiltGroup], participation: Participation, findings: Findings
+) -> None:
     """Register batteries that would have to deliver energy in no time, or can never start."""
     for group in groups:
-        _check_start(group, findings)
+        _check_start(group, participation.least_charge, findings)
         rates, draw = group.rates, group.radio.draw
         costs = {"up": (rates.up, draw.energy_up), "down": (rates.down, draw.energy_down)}
         for way, (law, energy) in costs.items():
@@ -127,18 +129,41 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
                 findings.add(f"{group.place}.radio.{way}", text)
 
 
-def _check_start(group: BuiltGroup, findings: Findings) -> None:
-    """Register a battery that starts empty and is never charged."""
+def _check_start(group: BuiltGroup, least_charge: float, findings: Findings) -> None:
+    """Register a battery that starts too low for its client to take part, and never rises."""
     battery = group.spec.battery
-    if battery is None or not battery.starts_empty:
+    if battery is None or battery.charge > max(battery.threshold, least_charge):
         return
     leak, best = battery.leak(group.spec.capacity), battery.charge_efficiency * group.source.peak
-    if best <= leak:
+    if isinstance(battery.charging, NoCharging):
+        findings.add(f"{group.place}.battery.charge", _too_low(group.name, battery, least_charge))
+    elif best <= leak:
+        start = "empty" if battery.starts_empty else "too low to take part"
         text = (
-            f"{group.name} starts empty, and would stay so: its charger delivers at most"
+            f"{group.name} starts {start}, and would stay so: its charger delivers at most"
             f" {best:.3g} W after losses, and the battery leaks {leak:.3g} W; use more power"
         )
         findings.add(f"{group.place}.battery.charging", text)
+
+
+def _too_low(name: str, battery: Battery, least_charge: float) -> str:
+    """Return that clients take part in no round, or in the first only, and what would help."""
+    if least_charge > battery.threshold:
+        level, key, lower = least_charge, "participation.least_charge", "a lower least_charge"
+    else:
+        default = "" if "threshold" in battery.model_fields_set else "default "
+        level, key = battery.threshold, f"{default}threshold"
+        lower = f"threshold: {percent(battery.cutoff)}"
+    start = percent(battery.charge)
+    if battery.charge < level:
+        text = f"got {start}, which is below the {key} ({percent(level)})"
+        ends = "would never take part"
+    else:
+        text, ends = f"got {start}, which is at the {key}", "would take part in one round at most"
+    return (
+        f"{text}, and nothing charges the battery: clients of {name} {ends};"
+        f" give a charge above {percent(level)}, {lower}, or charging"
+    )
 
 
 def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:

@@ -82,7 +82,8 @@ def battery(dice: Dice) -> Block:
     if dice.chance(0.6):
         block |= {"cutoff": f"{cutoff} %", "threshold": f"{threshold} %"}
         block |= dice.options({"restart": f"{threshold + dice.whole(1, 30)} %"})
-        block |= dice.options({"charge": dice.percent(cutoff + 1, 100)}, 0.7)
+        least = threshold if dice.careful else cutoff
+        block |= dice.options({"charge": dice.percent(least + 1, 100)}, 0.7)
     further = {
         "charge_efficiency": dice.percent(50, 100),
         "discharge_efficiency": dice.percent(50, 100),

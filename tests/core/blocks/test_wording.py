@@ -1,9 +1,17 @@
 """What messages are made of."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.core.blocks.wording import format_path, nearest, printable, show, unknown
+from fedsim.core.blocks.wording import (
+    format_path,
+    nearest,
+    nearest_file,
+    printable,
+    show,
+    unknown,
+)
 from tests.tiers import every
 
 
@@ -53,3 +61,16 @@ def test_an_unknown_name_comes_with_all_that_are_known() -> None:
 def test_a_path_is_dotted() -> None:
     assert format_path(()) == ""
     assert format_path(("fleet", 0, "radio\n")) == "fleet.0.radio\\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nofile.yaml", ""),
+        ("slow-phone.yaml", "; did you mean 'slow-phones.yaml'?"),
+        ("slow-phones.yml", "; did you mean 'slow-phones.yaml'?"),
+        ("E.yaml", "; did you mean 'e.yaml'?"),
+    ],
+)
+def test_the_nearest_file_is_alike_without_its_suffix(name: str, hint: str) -> None:
+    assert nearest_file(name, ["e.yaml", "slow-phones.yaml"]) == hint

@@ -64,6 +64,7 @@ def lasting(**hours: list[float]) -> BatterySummary:
             "lasts_half_s": 3600 * time,
             "run_s": 60,
             "lasts_half_runs": 60 * time,
+            "lasts_half_idle_s": np.nan,
         }
         for name, times in hours.items()
         for seed, time in enumerate(times, 1)
@@ -130,7 +131,7 @@ def test_batteries_that_outlive_unlike_runs_are_compared_by_the_runs_they_last_f
     by_runs = BatterySummary(figures, summary.labels)
     assert by_runs.answer() == (
         f"{LONGEST} a (gd): half of them last 240 runs like this one, and 150 with b (gd), the"
-        " next (one seed)"
+        " next (one seed); what devices draw between runs is not counted"
     )
     within = lengths.where(lengths < 100, 5 * 3600)  # those of b are empty at the end of its run
     by_time = BatterySummary(summary.figures.assign(run_s=within), summary.labels)
@@ -191,6 +192,52 @@ def test_it_lasts_until_its_client_takes_no_part(known: Result) -> None:
     assert lives["lasts_s"].tolist() == pytest.approx((usable / watts).tolist(), rel=1e-9)
     assert lives["lasts_s"].iloc[-1] == pytest.approx(0.25 * 3.6e6 / watts, rel=1e-9)
     assert lives["low"].tolist() == [False, False, True, False, False, False]
+
+
+def test_a_client_that_idles_lasts_its_usable_energy_by_its_idle_power(tmp_path: Path) -> None:
+    """Idle power behind the efficiency of discharge, and self-discharge, whatever a run takes."""
+    capacity, idle, efficiency, share = 3600.0, 0.35 + 0.025, 0.8, 0.5 - 0.3
+    leak = {"self_discharge": "50 %/month"}
+    battery = {"capacity": "1 Wh", "charge": "50 %", "threshold": "30 %", **leak}
+    device = {"kind": "phone-mid", "idle": "0.35 W"}
+    radio = {"kind": "lte", "idle": "25 mW"}
+    group = {"device": device, "battery": battery | {"discharge_efficiency": "80 %"}}
+    fleet = [{"count": 2, **group, "radio": radio}, {"count": 1, **group, "radio": "ideal"}]
+    lives = battery_lives(fedsim.run(small(fleet=fleet, stop={"rounds": 4}), out=tmp_path))
+    month = 30 * 24 * 3600.0
+    for watts, lasting in zip([idle, idle, 0.35], lives["lasts_idle_s"], strict=True):
+        drain = watts / efficiency + 0.5 * capacity / month
+        assert lasting == pytest.approx(share * capacity / drain, rel=1e-9)
+    charger = {"charging": {"kind": "constant", "power": "1 W"}}
+    charged = [{"count": 1, "device": device, "radio": "lte", "battery": battery | charger}]
+    lives = battery_lives(fedsim.run(small(fleet=charged, stop={"rounds": 4})))
+    assert lives["lasts_idle_s"].isna().all()
+
+
+def test_idle_life_is_known_of_batteries_that_were_not_empty(known: Result) -> None:
+    """A client of constant power lasts as long at work as at rest."""
+    lives = battery_lives(known)
+    assert lives["lasts_idle_s"].isna().tolist() == [True, True, *[False] * 4]
+    assert lives["lasts_idle_s"][2:].to_numpy() == pytest.approx(lives["lasts_s"][2:].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("hours", "clause"),
+    [
+        ([5.0, 5.0], "; idle power between runs is not counted: with it alone, they last 5 h"),
+        ([5.0, 9.0], "; what devices draw between runs is not counted"),
+        ([5.0, np.nan], "; what devices draw between runs is not counted"),
+        ([np.inf, np.inf], ""),
+    ],
+)
+def test_the_sentence_on_runs_says_what_idle_power_does_alone(
+    hours: list[float], clause: str
+) -> None:
+    summary = lasting(a=[4.0], b=[5.0])
+    lengths = summary.figures["variant"].map({"a": 60.0, "b": 120.0})
+    idle = [3600 * each for each in hours]
+    figures = summary.figures.assign(run_s=lengths, lasts_half_idle_s=idle)
+    assert BatterySummary(figures, summary.labels).answer().endswith(f"(one seed){clause}")
 
 
 def test_the_first_and_the_half_are_of_all_batteries(known: Result) -> None:

@@ -315,6 +315,33 @@ def test_a_battery_that_starts_empty_is_charged_or_refused(tmp_path: Path) -> No
     assert "starts empty, and would stay so" in faults["fleet.0.battery.charging"]
 
 
+def owning(**battery: Any) -> list[dict[str, Any]]:
+    return group(device="phone-mid", radio="lte", battery=battery)
+
+
+def test_a_charge_at_or_below_the_threshold_is_refused_if_nothing_raises_it(tmp_path: Path) -> None:
+    key = "fleet.0.battery.charge"
+    (text,) = found(tmp_path, fleet=owning(charge="10 %")).values()
+    assert "got 10 %, which is below the default threshold (20 %)" in text
+    assert text.endswith("give a charge above 20 %, threshold: 5 %, or charging")
+    text = found(tmp_path, fleet=owning(charge="30 %", threshold="30 %"))[key]
+    assert "got 30 %, which is at the threshold, and nothing charges" in text
+    assert "one round at most" in text
+    policy = {"kind": "full", "least_charge": "50 %"}
+    text = found(tmp_path, fleet=owning(charge="40 %"), participation=policy)[key]
+    assert "participation.least_charge (50 %)" in text
+    assert "a lower least_charge" in text
+
+
+def test_what_the_refusal_of_a_low_charge_advises_is_accepted(tmp_path: Path) -> None:
+    charging = {"kind": "constant", "power": "1 W"}
+    for advice in ({"threshold": "5 %"}, {"charging": charging}, {"charge": "20.1 %"}):
+        job(tmp_path, fleet=owning(**({"charge": "10 %"} | advice)))
+    leaking = {"self_discharge": "100 %/month", "charging": charging | {"power": "1 uW"}}
+    faults = found(tmp_path, fleet=owning(charge="10 %", **leaking))
+    assert "starts too low to take part, and would stay so" in faults["fleet.0.battery.charging"]
+
+
 def test_a_battery_that_flickers_is_found_and_more_capacity_helps(tmp_path: Path) -> None:
     faults = found(tmp_path, fleet=flickering())
     assert list(faults) == ["fleet.0.battery"]

@@ -281,7 +281,7 @@ class Result:
 
         Example:
             >>> list(result.compare("gap=1e5").frames())
-            ['runs', 'costs', 'pairs', 'causes', 'batteries']
+            ['runs', 'costs', 'pairs', 'causes', 'quality', 'batteries']
         """
         from fedsim.results.analysis import Comparison
 

@@ -11,8 +11,9 @@ import pandas as pd
 
 from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
-from fedsim.results.analysis.compare.cost_tables import Target, alike_in_length
+from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.dominance import Decisions
+from fedsim.results.analysis.compare.quality import quality_clause
 from fedsim.results.analysis.compare.verdict import State, Verdict, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
@@ -82,7 +83,8 @@ def leading(
     shown = _ranked_costs(own, target)
     if not shown:
         return None
-    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, against), None)
+    other = against or _baseline(target, labels)
+    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, other), None)
 
 
 def reference_answer(
@@ -126,10 +128,21 @@ def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
     arrived = own[own["reached"]]
     if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
         return []
-    if not target.measure:
+    if not target.ranks(own):
         return []
     known = [name for name in LEADING if name in arrived and arrived[name].notna().all()]
+    if not target.measure:
+        known.remove("round")  # all have the same number
     return [name for name in known if arrived[name].max() > 0]
+
+
+def _baseline(target: Target, labels: Mapping[str, str]) -> str | None:
+    """Return the variant that the cheapest one is compared with, if it is not the next one.
+
+    Equally many rounds may end at models of unlike quality. What a reader wants to know then is
+    what a method saves and loses beside the baseline: the first variant.
+    """
+    return None if target.measure else next(iter(labels), None)
 
 
 def answers(
@@ -158,16 +171,29 @@ def answers(
         said = _alone(arrived, names[there[0]], target)
         yield f"only {said}" if len(labels) > 1 and target.measure else said
     elif not (shown := _ranked_costs(own, target)):
-        yield _without_rank(own, rounds)
+        yield _without_rank(rounds)
     else:
         decided = decisions or Decisions.of(own, shown)
         absent = ""
         if against in names and against not in there:
             missed = f"never reached {target.goal}" if target.measure else "ended by no stop rule"
             absent = f"{labels[against]} {missed}; "
-        for each in _verdicts(decided, shown, worlds, against):
+        for each in _verdicts(decided, shown, worlds, against or _baseline(target, labels)):
             pair = names[each.one], names[each.other]
-            yield f"{absent}{each.verdict.sentence(pair, LEADING[each.cost], target.goal)}"
+            sentence = each.verdict.sentence(pair, LEADING[each.cost], target.goal)
+            lost = "" if target.measure else _quality(rounds, arrived, each, labels)
+            yield f"{absent}{sentence}{lost}"
+
+
+def _quality(
+    rounds: pd.DataFrame | None, arrived: pd.DataFrame, each: Leading, labels: Mapping[str, str]
+) -> str:
+    """Return how the last models of two variants differ, to end the verdict on their costs."""
+    if rounds is None:
+        return ""
+    complete = rounds.merge(arrived[["variant", "seed"]])
+    label, confidence = labels[each.one], each.verdict.pair.confidence
+    return f"; {quality_clause(complete, (each.one, each.other), label, confidence)}"
 
 
 def _verdicts(
@@ -186,15 +212,11 @@ def _verdicts(
         yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
 
 
-def _without_rank(own: pd.DataFrame, rounds: pd.DataFrame | None) -> str:
+def _without_rank(rounds: pd.DataFrame | None) -> str:
     """Return why whole runs do not rank variants, and what would."""
-    arrived = own.loc[own["reached"], "round"]
-    if alike_in_length(arrived):
-        runs = f"every run has {_rounds(float(arrived.iloc[0]))} and no target"
-    else:
-        runs = "the runs have no target, and end after different numbers of rounds"
     return (
-        f"{runs}, so costs do not rank the variants: state what is to be reached, such as"
+        "the runs have no target, and end after different numbers of rounds, so costs do not rank"
+        " the variants: state what is to be reached, such as"
         f" fedsim compare DIR --target {_example(rounds)}"
     )
 

@@ -24,13 +24,26 @@ from fedsim.results.analysis.compare.answer import Leading, answers, leading, re
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
-from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
+from fedsim.results.analysis.compare.cost_tables import (
+    COMPARED,
+    Target,
+    complete,
+    pair,
+    summarise,
+)
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
+from fedsim.results.analysis.compare.quality import (
+    QUALITY_COLUMNS,
+    comparable,
+    interval,
+    quality,
+    signed,
+)
 from fedsim.results.analysis.compare.runs import EndedRuns, gather
 from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.results.analysis.compare.verdict import State
-from fedsim.results.analysis.costs import shown_costs, with_bits, with_grams
+from fedsim.results.analysis.costs import figure, shown_costs, with_bits, with_grams
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
@@ -41,6 +54,7 @@ from fedsim.results.record.schema import GRAMS
 _SHOWN = ("round", "t", "joules", "bits_up", "bits_down", "transmissions")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
 _LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
+_MOST_MEASURES = 4  # of model quality
 _WIDE = 10  # percent, of which tenths matter no more
 
 
@@ -152,6 +166,38 @@ def paired_table(
             row["verdict"],
         )
         previous = variant
+    return drawn
+
+
+def quality_table(found: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `quality`, one row per measure and variant.
+
+    Args:
+        found: as `quality` returns it.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+    """
+    drawn = plain(title, keys=2)
+    tested = found["low"].notna().any()  # one seed has no interval
+    drawn.add_column("measure")
+    drawn.add_column("variant")
+    for head in ("mean", "difference", *(["interval", "p"] if tested else [])):
+        drawn.add_column(head, justify="right")
+    drawn.add_column("verdict")
+    for number, measure in enumerate(found["measure"].unique()[:_MOST_MEASURES]):
+        if number:
+            drawn.add_section()
+        own = found[(found["measure"] == measure) & found["variant"].isin(list(labels))]
+        for place, row in enumerate(own.to_dict("records")):
+            test = [interval(row["low"], row["high"], measure), _p(row["p_holm"])]
+            drawn.add_row(
+                "" if place else measure,
+                escape(labels[row["variant"]]),
+                figure(row["mean"]),
+                signed(row["difference"], measure),
+                *(test if tested else []),
+                row["verdict"],
+            )
     return drawn
 
 
@@ -382,7 +428,26 @@ class Comparison:
                 level = self.confidence, self.practical
                 labels = self.choose(case, MOST_DRAWN)
                 tables.append(paired_table(case.pairs, labels, title, *level))
+        if len(self.quality):
+            beside = f"difference from {self.runs.labels[self.against]}"
+            title = self._title(f"quality at the end: paired {beside}", sure)
+            labels = self.choose(self.cases[0], MOST_DRAWN)
+            tables.append(quality_table(self.quality, labels, title))
         return [*tables, *(self.batteries.tables() if self.batteries else ())]
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """How the last models differ, as `quality` returns it.
+
+        It has no rows for a single variant, and none if runs did not end at an equal amount of
+        rounds, time, energy or bits.
+        """
+        summary = self.runs.summary
+        done = summary[complete(summary)]
+        if len(self.runs.labels) < 2 or not comparable(done):
+            return pd.DataFrame(columns=list(QUALITY_COLUMNS))
+        rounds = self.runs.rounds.merge(done[["variant", "seed"]])
+        return quality(rounds, self.against, self.confidence)
 
     @cached_property
     def batteries(self) -> BatterySummary | None:
@@ -402,6 +467,7 @@ class Comparison:
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return all tables: of runs, variants, pairs and causes, with their target in front.
 
+        The table `quality` has none: it is of the last models, as `Comparison.quality` has it.
         If clients have batteries, there is the table `batteries` too; see `battery_figures`. The
         column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
@@ -416,6 +482,8 @@ class Comparison:
                 own.insert(1, "unfinished", self.runs.extent)
                 tables[name].append(own)
         joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+        joined["quality"] = self.quality.copy()
+        joined["quality"].insert(0, "unfinished", self.runs.extent)
         return joined | ({"batteries": self.batteries.figures} if self.batteries else {})
 
     def figures(self, *, titles: bool = True) -> dict[str, Figure]:

@@ -273,5 +273,6 @@ def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None
 
 
 def test_the_example_of_a_target_is_a_whole_command() -> None:
-    sentence = said({"a": [3.0], "b": [4.0]}, Target())
+    table = costs({"a": [3.0], "b": [4.0]}).assign(round=[5, 6])
+    sentence = answer(table, Target(), {"a": "a", "b": "b"})
     assert sentence.endswith("such as fedsim compare DIR --target gap=1e-3")

@@ -143,7 +143,7 @@ def test_compare_prints_it_with_and_without_a_target(tmp_path: Path) -> None:
     written = json.loads(CliRunner().invoke(app, ["compare", str(result.folder), "--json"]).stdout)[
         "quality"
     ]
-    last = result.summary.set_index(["variant", "seed"])["gap"].unstack()
+    last = result.summary.pivot_table(index="variant", columns="seed", values="gap")
     (found,) = [each for each in written if each["variant"] == "gd" and each["measure"] == "gap"]
     assert found["difference"] == pytest.approx((last.loc["gd"] - last.loc["base"]).mean())
     assert Comparison.of([result.folder / "gd"]).quality.empty

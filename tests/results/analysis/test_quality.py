@@ -1,8 +1,9 @@
 """Differences in model quality: the laws of a paired difference, and Student's closed form."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ ACCURATE = [0.91, 0.93, 0.92, 0.95, 0.90, 0.94, 0.92, 0.93]
 WORSE = [0.90, 0.925, 0.91, 0.94, 0.885, 0.93, 0.915, 0.92]
 
 
-def rounds(figures: Mapping[str, Sequence[float]], measure: str = "test_accuracy") -> pd.DataFrame:
+def rounds(figures: Mapping[str, Iterable[float]], measure: str = "test_accuracy") -> pd.DataFrame:
     """Return a round table with the last round of each run."""
     rows = [
         {"variant": name, "seed": seed, "round": 5, "objective": np.nan, "gap": np.nan}
@@ -32,8 +33,9 @@ def rounds(figures: Mapping[str, Sequence[float]], measure: str = "test_accuracy
     return pd.DataFrame(rows)
 
 
-def row(table: pd.DataFrame, variant: str) -> pd.Series:
-    return table.set_index("variant").loc[variant]
+def row(table: pd.DataFrame, variant: str) -> dict[Hashable, Any]:
+    (found,) = table[table["variant"] == variant].to_dict("records")
+    return found
 
 
 @pytest.mark.parametrize("measure", ["test_accuracy", "test_loss"])
@@ -97,7 +99,7 @@ def test_the_verdict_does_not_depend_on_the_unit(scale: float) -> None:
 def test_verdicts_are_plain_words() -> None:
     table = rounds({"a": ACCURATE, "b": WORSE, "c": ACCURATE[::-1]})
     found = quality(table, "a")
-    assert row(found, "b")["verdict"].startswith("0.94 points lower (0.5")
+    assert row(found, "b")["verdict"] == "lower"
     assert row(found, "c")["verdict"] == "no difference found"
     assert row(found, "a")["verdict"] == ""
     few = rounds({"a": ACCURATE[:2], "b": WORSE[:2]})
@@ -106,7 +108,33 @@ def test_verdicts_are_plain_words() -> None:
     alike = rounds({"a": [0.9, 0.91, 0.92], "b": [0.89, 0.90, 0.91]})
     assert row(quality(alike, "a"), "b")["verdict"] == "too few seeds to tell"
     one = rounds({"a": [0.5], "b": [0.75]}, "test_loss")
-    assert row(quality(one, "a"), "b")["verdict"] == "0.25 higher (one seed)"
+    assert row(quality(one, "a"), "b")["verdict"] == "higher (one seed)"
+
+
+def test_clauses_have_the_difference_and_its_interval() -> None:
+    def clause(a: Sequence[float], b: Sequence[float], *others: Sequence[float]) -> str:
+        further = {f"c{number}": own for number, own in enumerate(others)}
+        text = quality_clause(rounds({"a": a, "b": b, **further}), ("b", "a"), "b")
+        return text.replace("\N{MINUS SIGN}", "-")
+
+    at_end = "test_accuracy at the end"
+    assert clause([0.9], [0.91]) == f"b's {at_end} is 1 point higher (one seed)"
+    lower = clause(ACCURATE, WORSE)
+    assert lower.startswith(f"b's {at_end} is 0.94 points lower (95 % interval -1.")
+    assert lower.endswith(" to -0.5 points)")
+    assert clause(ACCURATE, ACCURATE) == f"b's {at_end} is the same in all 8 seeds"
+    open_ = clause(ACCURATE, ACCURATE[::-1])
+    assert open_.startswith(f"no difference in {at_end} was found (95 % interval -")
+    few = clause(ACCURATE[:2], WORSE[:2])
+    assert few.startswith(f"it is not known yet whether b's {at_end} differs (95 % interval -")
+    # A difference that is significant before the correction for all pairs, but not after it.
+    shift = [-0.001, -0.06, -0.002, -0.05, -0.001, -0.04, -0.002, -0.03]
+    moved = [x + d for x, d in zip(ACCURATE, shift, strict=True)]
+    noise = np.random.default_rng(1).normal(0.9, 0.02, (5, 8)).tolist()
+    assert "after Holm's correction" not in clause(ACCURATE, moved)
+    corrected = clause(ACCURATE, moved, *noise)
+    assert corrected.startswith("no difference")
+    assert corrected.endswith(" after Holm's correction)")
 
 
 def test_equally_many_rounds_are_compared_in_cost_and_quality() -> None:
@@ -114,12 +142,9 @@ def test_equally_many_rounds_are_compared_in_cost_and_quality() -> None:
     table, labels = costs(figures), {"a": "a", "b": "b"}
     said = answer(table, Target(), labels, rounds=rounds({"a": ACCURATE, "b": WORSE}))
     begin = "over the whole run, b takes 50 % less energy than a (the same in all 8 seeds); "
-    assert said.startswith(f"{begin}b's test_accuracy at the end is 0.94 points lower (0.5")
+    assert said.startswith(f"{begin}b's test_accuracy at the end is 0.94 points lower (95 %")
     unknown = answer(table, Target(), labels, rounds=rounds({"a": [np.nan], "b": [np.nan]}))
     assert unknown == f"{begin}how good the models are was not measured"
-    open_ = rounds({"a": ACCURATE, "b": ACCURATE[::-1]})
-    clause = quality_clause(open_, ("b", "a"), "b")
-    assert clause.startswith("no difference in test_accuracy at the end was found (")
 
 
 def test_runs_that_stopped_at_a_target_are_not_compared_in_quality() -> None:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fedsim.core.blocks.wording import join_names, nearest
+from fedsim.core.errors import DataError
 from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.cost_tables import Target
@@ -37,6 +39,7 @@ def answer(
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> str:
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
@@ -48,11 +51,12 @@ def answer(
         rounds: the round tables, from which the closest run is named where none reached a target.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
         against: the variant that the cheapest other one is compared with; the next one if None.
+        by: the cost that the sentence is about; the first of `LEADING` if empty.
 
     Returns:
         A sentence without its full stop; empty where there is nothing to say.
     """
-    return next(answers(costs, target, labels, decisions, rounds, worlds, against), "")
+    return next(answers(costs, target, labels, decisions, rounds, worlds, against, by), "")
 
 
 class Leading(NamedTuple):
@@ -77,10 +81,11 @@ def leading(
     decisions: Decisions | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> Leading | None:
     """Return the verdict that `answer` states; None where it is not on two variants."""
     own = _own(costs, labels)
-    shown = _ranked_costs(own, target)
+    shown = _ranked_costs(own, target, by)
     if not shown:
         return None
     other = against or _baseline(target, labels)
@@ -93,6 +98,7 @@ def reference_answer(
     labels: Mapping[str, str],
     decisions: Decisions | None = None,
     worlds: pd.DataFrame | None = None,
+    by: str = "",
 ) -> str:
     """Return the verdict on the cheapest variant and the first one, where the answer is open.
 
@@ -105,11 +111,11 @@ def reference_answer(
         A sentence without its full stop; empty if the answer is certain or is about the first
         variant, and if this verdict is open, too.
     """
-    found = leading(costs, target, labels, decisions, worlds)
+    found = leading(costs, target, labels, decisions, worlds, by=by)
     baseline = next(iter(labels), "")
     if found is None or baseline in found[1:3] or found.verdict.state is not State.UNDECIDED:
         return ""
-    beside = leading(costs, target, labels, decisions, worlds, baseline)
+    beside = leading(costs, target, labels, decisions, worlds, baseline, by)
     if beside is None or beside.other != baseline or beside.verdict.state is not State.CHEAPER:
         return ""
     own = _own(costs, labels)
@@ -123,14 +129,37 @@ def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     return own[own["variant"].isin(list(labels))]
 
 
-def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
-    """Return the costs in which variants are ranked; none where there is no such question."""
+def read_cost(text: str, cases: Sequence[tuple[Target, pd.DataFrame]]) -> str:
+    """Return the cost that an option names, such as "time".
+
+    Args:
+        text: the name, as tables of costs have it, or the column.
+        cases: targets and the costs to reach them, as `Target.costs` returns these.
+
+    Raises:
+        DataError: variants are not compared by such a cost.
+    """
+    ranked = [cost for target, costs in cases for cost in _ranked_costs(with_bits(costs), target)]
+    known = {LEADING[cost]: cost for cost in ranked or LEADING}
+    columns = {cost: cost for cost in known.values()}
+    if text not in known and text not in columns:
+        hint = nearest(text, known) or "."
+        raise DataError("by", f"--by: got {text!r}{hint} Expected {join_names(list(known), 'or')}")
+    return (known | columns)[text]
+
+
+def _ranked_costs(own: pd.DataFrame, target: Target, by: str = "") -> list[str]:
+    """Return the costs in which variants are ranked; none where there is no such question.
+
+    That of `by` is in front.
+    """
     arrived = own[own["reached"]]
     if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
         return []
     if not target.ranks(own):
         return []
-    known = [name for name in LEADING if name in arrived and arrived[name].notna().all()]
+    order = dict.fromkeys((by, *LEADING))
+    known = [name for name in order if name in arrived and arrived[name].notna().all()]
     if not target.measure:
         known.remove("round")  # all have the same number
     return [name for name in known if arrived[name].max() > 0]
@@ -153,8 +182,12 @@ def answers(
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> Iterator[str]:
-    """Yield `answer`, and after it the verdict in each further cost; see there."""
+    """Yield `answer`, and after it the verdict in each further cost; see there.
+
+    Without a target, the first one is on quality, too.
+    """
     own = _own(costs, labels)
     if own.empty or own["variant"].nunique() > MOST:
         return
@@ -170,7 +203,7 @@ def answers(
     elif len(there) == 1:
         said = _alone(arrived, names[there[0]], target)
         yield f"only {said}" if len(labels) > 1 and target.measure else said
-    elif not (shown := _ranked_costs(own, target)):
+    elif not (shown := _ranked_costs(own, target, by)):
         yield _without_rank(rounds)
     else:
         decided = decisions or Decisions.of(own, shown)
@@ -178,10 +211,12 @@ def answers(
         if against in names and against not in there:
             missed = f"never reached {target.goal}" if target.measure else "ended by no stop rule"
             absent = f"{labels[against]} {missed}; "
-        for each in _verdicts(decided, shown, worlds, against or _baseline(target, labels)):
+        verdicts = _verdicts(decided, shown, worlds, against or _baseline(target, labels))
+        for number, each in enumerate(verdicts):
             pair = names[each.one], names[each.other]
             sentence = each.verdict.sentence(pair, LEADING[each.cost], target.goal)
-            lost = "" if target.measure else _quality(rounds, arrived, each, labels)
+            whole = not (target.measure or number)  # quality is stated once
+            lost = _quality(rounds, arrived, each, labels) if whole else ""
             yield f"{absent}{sentence}{lost}"
 
 

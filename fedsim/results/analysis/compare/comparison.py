@@ -20,7 +20,13 @@ from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
-from fedsim.results.analysis.compare.answer import Leading, answers, leading, reference_answer
+from fedsim.results.analysis.compare.answer import (
+    Leading,
+    answers,
+    leading,
+    read_cost,
+    reference_answer,
+)
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
@@ -35,6 +41,7 @@ from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
 from fedsim.results.analysis.compare.quality import (
     QUALITY_COLUMNS,
+    QUALITY_RULE,
     comparable,
     interval,
     quality,
@@ -179,6 +186,8 @@ def quality_table(found: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     """
     drawn = plain(title, keys=2)
     tested = found["low"].notna().any()  # one seed has no interval
+    if tested:
+        drawn.caption = QUALITY_RULE
     drawn.add_column("measure")
     drawn.add_column("variant")
     for head in ("mean", "difference", *(["interval", "p"] if tested else [])):
@@ -273,6 +282,7 @@ class Comparison:
         cases: one a target.
         practical: costs whose ratio is nearer to 1 than this are the same.
         chosen: whether the caller chose `against`, so that the answers are about it.
+        by: the cost that the answers are about, as a column; empty for the usual one.
     """
 
     runs: EndedRuns
@@ -281,6 +291,7 @@ class Comparison:
     cases: tuple[Case, ...]
     practical: float = PRACTICAL
     chosen: bool = False
+    by: str = ""
 
     @classmethod
     def of(
@@ -290,6 +301,7 @@ class Comparison:
         against: str | None = None,
         confidence: float = 0.95,
         practical: float = PRACTICAL,
+        by: str | None = None,
     ) -> "Comparison":
         """Compare the runs in some folders.
 
@@ -301,10 +313,12 @@ class Comparison:
                 given, tables compare with the first one, and answers the two cheapest.
             confidence: of intervals, between 0 and 1.
             practical: costs whose ratio is nearer to 1 than this are the same.
+            by: the cost that answers and causes are about, such as "time"; by default CO2 if the
+                runs state their electricity, else energy.
 
         Raises:
             DataError: the folders hold no run that can be compared, no run evaluates a target,
-                there is no such variant, or the confidence is none.
+                there is no such variant or cost, or the confidence is none.
         """
         if not 0 < confidence < 1:
             text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
@@ -314,7 +328,8 @@ class Comparison:
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
-        return cls(runs, other, confidence, tuple(cases), practical, against is not None)
+        about = "" if by is None else read_cost(by, [(case.target, case.costs) for case in cases])
+        return cls(runs, other, confidence, tuple(cases), practical, against is not None, about)
 
     def __repr__(self) -> str:
         answers = ("\n".join(map(_text, parts)) for parts in self.explained_answers)
@@ -333,7 +348,7 @@ class Comparison:
     def verdicts(self, case: Case) -> list[str]:
         """Return the answer to one target, and after it the verdict in each further cost."""
         known = case.decisions, self.runs.rounds, case.worlds, self._about
-        return list(answers(case.costs, case.target, self.runs.labels, *known))
+        return list(answers(case.costs, case.target, self.runs.labels, *known, self.by))
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:
@@ -346,7 +361,7 @@ class Comparison:
 
     def _leading(self, case: Case) -> Leading | None:
         known = case.decisions, case.worlds, self._about
-        return leading(case.costs, case.target, self.runs.labels, *known)
+        return leading(case.costs, case.target, self.runs.labels, *known, self.by)
 
     @property
     def _about(self) -> str | None:
@@ -373,7 +388,7 @@ class Comparison:
         """
         if self.chosen:
             return ""
-        known = case.decisions, case.worlds
+        known = case.decisions, case.worlds, self.by
         return reference_answer(case.costs, case.target, self.runs.labels, *known)
 
     def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
@@ -430,7 +445,8 @@ class Comparison:
                 tables.append(paired_table(case.pairs, labels, title, *level))
         if len(self.quality):
             beside = f"difference from {self.runs.labels[self.against]}"
-            title = self._title(f"quality at the end: paired {beside}", sure)
+            tested = sure if self.quality["low"].notna().any() else ""
+            title = self._title(f"quality at the end: paired {beside}", tested)
             labels = self.choose(self.cases[0], MOST_DRAWN)
             tables.append(quality_table(self.quality, labels, title))
         return [*tables, *(self.batteries.tables() if self.batteries else ())]

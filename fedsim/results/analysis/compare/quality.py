@@ -1,9 +1,15 @@
 """Quality of the models at the end of runs: how variants differ in it, compared seed by seed.
 
 A saving in cost means little where the model is worse. So the figures of the last models, such as
-their test accuracy, are compared by the rule that costs are compared by (`pairwise`). That rule
-takes the logarithms of costs apart. It is given exp(figure), so that it takes the figures
-themselves apart, and intervals and tests are those of their differences.
+their test accuracy, are compared by the rule that costs are compared by (`pairwise`), with the
+differences d of the seeds in place of logarithms of ratios. Of n seeds, Student's t interval is
+
+    mean(d) +- t(n - 1, 1 - level / 2) sd(d) / sqrt(n),  level = 1 - confidence.
+
+The interval of a difference spans this one and the sign test's, and below the fewest seeds of a
+sign interval (6 at 95 %) it has level / 5, and all seeds have to agree.
+
+Source: Student, The probable error of a mean, Biometrika 6, 1908.
 """
 
 from math import isnan, log
@@ -35,6 +41,12 @@ QUALITY_COLUMNS = (
     "verdict",
 )
 """The columns of `quality`."""
+
+QUALITY_RULE = (
+    "Variants differ if both Student's t test of the differences and the sign test say so. p is"
+    " corrected for all pairs of variants (Holm)."
+)
+"""What stands below a table of differences in quality."""
 
 NO_DIFFERENCE = "no difference found"
 """The verdict where the seeds do not tell two variants apart."""
@@ -106,13 +118,8 @@ def quality_clause(
         compared = _Compared.of(last_figures(rounds, measure), measure, confidence)
         if set(pair) <= set(compared.decisions.variants):
             found = compared.difference(*pair)
-            what = f"{measure} at the end"
-            if found.verdict == NO_DIFFERENCE:
-                return f"no difference in {what} was found ({found.interval})"
-            if found.verdict == TOO_FEW:
-                return f"seeds are too few to tell whether {what} differs ({found.interval})"
             if found.seeds:
-                return f"{label}'s {what} is {found.verdict}"
+                return _clause(found, label, confidence)
     return "how good the models are was not measured"
 
 
@@ -138,19 +145,38 @@ class Difference(NamedTuple):
     p_holm: float
     verdict: str
 
-    @property
-    def interval(self) -> str:
-        """The interval in words, "0.2 points lower to 1 points higher"."""
-        if isnan(self.low):
-            return f"{amount(self.difference, self.measure)} in all {self.seeds} seeds"
-        return f"{amount(self.low, self.measure)} to {amount(self.high, self.measure)}"
+
+def _clause(found: Difference, label: str, confidence: float) -> str:
+    what, known = f"{found.measure} at the end", _evidence(found, confidence)
+    if found.verdict == NO_DIFFERENCE:
+        return f"no difference in {what} was found ({known})"
+    if found.verdict == TOO_FEW:
+        return f"it is not known yet whether {label}'s {what} differs ({known})"
+    if not found.difference:
+        return f"{label}'s {what} is {found.verdict}"
+    return f"{label}'s {what} is {amount(found.difference, found.measure)} ({known})"
+
+
+def _evidence(found: Difference, confidence: float) -> str:
+    """Return what a difference rests on: its interval, seeds that are all alike, or one seed."""
+    if found.seeds == 1:
+        return "one seed"
+    if isnan(found.low):
+        return f"{amount(found.difference, found.measure)} in all {found.seeds} seeds"
+    ends = interval(found.low, found.high, found.measure)
+    text = f"{100 * confidence:g} % interval {_points(ends, found.measure)}"
+    significant = found.p_value <= 1 - confidence
+    if found.verdict == NO_DIFFERENCE and significant:
+        text += f"; p={format_number(found.p_holm, '.2g')} after Holm's correction"
+    return text
 
 
 class _Compared(NamedTuple):
     """The last figures of all variants in one measure, compared by the rule of costs.
 
     Attributes:
-        decisions: on exp(figure / scale).
+        decisions: on exp(figure / scale) as costs, so that logarithms of their ratios are
+            differences of figures.
         measure: column of the round table.
         scale: the largest size of a figure. Divided by it, figures are of the size of logarithms
             of ratios, for which the rule has its bound on rounding errors.
@@ -171,10 +197,8 @@ class _Compared(NamedTuple):
         """Return how a variant differs from another."""
         pair = self.decisions.pair(one, other, "cost")
         middle, low, high = (self.scale * log(ratio) for ratio in (pair.ratio, pair.low, pair.high))
-        found = Difference(
-            self.measure, pair.seeds, middle, low, high, pair.p_value, pair.p_holm, ""
-        )
-        return found._replace(verdict=_words(pair, found))
+        tested = pair.p_value, pair.p_holm, _words(pair, middle)
+        return Difference(self.measure, pair.seeds, middle, low, high, *tested)
 
 
 def last_figures(rounds: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -191,25 +215,23 @@ def last_figures(rounds: pd.DataFrame, measure: str) -> pd.DataFrame:
     return finite
 
 
-def _words(pair: PairedComparison, found: Difference) -> str:
-    """Return the verdict on two variants in plain words: "0.5 points lower (0.1 to 0.9)"."""
+def _words(pair: PairedComparison, difference: float) -> str:
+    """Return the verdict on two variants in a few words, as tables print it."""
     if not pair.seeds:
         return "no common seed"
-    verdict, difference = judge(pair), amount(found.difference, found.measure)
+    verdict, side = judge(pair), _side(difference)
     if verdict.reason:
         return NO_DIFFERENCE if verdict.reason == INDISTINGUISHABLE else verdict.reason
     if verdict.state is State.SAME:
         return verdict.words
     if pair.seeds == 1:
-        return f"{difference} (one seed)"
+        return f"{side} (one seed)"
     if pair.alike:
         # A figure such as an accuracy on a hundred samples has few values, so a few seeds may well
         # have the same difference by chance.
         few = pair.seeds < fewest_seeds(pair.confidence)
-        return TOO_FEW if few else f"{difference}, all seeds alike"
-    ends = sorted(abs(end) for end in (found.low, found.high))
-    low, high = (_size(end, found.measure) for end in ends)
-    return f"{difference} ({low} to {high})"
+        return TOO_FEW if few else f"{side}, all seeds alike"
+    return side
 
 
 def amount(difference: float, measure: str) -> str:
@@ -218,15 +240,14 @@ def amount(difference: float, measure: str) -> str:
     >>> amount(-0.0051, "test_accuracy"), amount(0.25, "test_loss")
     ('0.51 points lower', '0.25 higher')
     """
-    unit = " points" if _is_share(measure) else ""
-    return f"{_size(abs(difference), measure)}{unit} {'lower' if difference < 0 else 'higher'}"
+    return f"{_points(_size(abs(difference), measure), measure)} {_side(difference)}"
 
 
 def signed(difference: float, measure: str) -> str:
     """Return a difference with its sign, shares in percentage points; "-" if there is none."""
     if isnan(difference):
         return "-"
-    return f"{_signed(difference, measure)}{' points' if _is_share(measure) else ''}"
+    return _points(_signed(difference, measure), measure)
 
 
 def interval(low: float, high: float, measure: str) -> str:
@@ -238,9 +259,19 @@ def interval(low: float, high: float, measure: str) -> str:
     return "-" if isnan(low) else f"{_signed(low, measure)} to {_signed(high, measure)}"
 
 
+def _points(number: str, measure: str) -> str:
+    """Return a number with its unit, if it is of a share: "1 point", "0.5 points"."""
+    unit = "point" if number.lstrip("+\N{MINUS SIGN}") == "1" else "points"
+    return f"{number} {unit}" if _is_share(measure) else number
+
+
 def _signed(difference: float, measure: str) -> str:
     sign = "\N{MINUS SIGN}" if difference < 0 else "+" if difference else ""
     return f"{sign}{_size(abs(difference), measure)}"
+
+
+def _side(difference: float) -> str:
+    return "lower" if difference < 0 else "higher"
 
 
 def _size(size: float, measure: str) -> str:

@@ -275,7 +275,9 @@ def _side(difference: float) -> str:
 
 
 def _size(size: float, measure: str) -> str:
-    return format_number(100 * size if _is_share(measure) else size, ".2g")
+    shown = 100 * size if _is_share(measure) else size
+    # Three digits of hundreds: 281 rather than 2.8e+02.
+    return format_number(shown, ".2g" if shown < 100 else ".3g")
 
 
 def _is_share(measure: str) -> bool:

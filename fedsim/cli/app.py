@@ -451,7 +451,8 @@ def practical_difference(text: str) -> float:
 def comparison_options(comparison: "Comparison", **others: object) -> dict[str, object]:
     """Return the options that determine the output of a comparison."""
     targets = [str(case.target) for case in comparison.cases]
-    return {"targets": targets, "against": comparison.against, **others}
+    by = {"by": comparison.by} if comparison.by else {}
+    return {"targets": targets, "against": comparison.against, **by, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:

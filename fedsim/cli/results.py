@@ -44,6 +44,14 @@ def compare(
     places: Places,
     targets: Targets = None,
     against: Against = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COST",
+            help="the cost that the answer is about: energy, time, bits, rounds or CO2; energy if"
+            " not given, or CO2 if the runs state their electricity",
+        ),
+    ] = None,
     confidence: Annotated[
         float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
     ] = 0.95,
@@ -87,7 +95,7 @@ def compare(
         if out is not None:
             check_out(out, file=request.figure)
         share = practical_difference(practical)
-        comparison = _comparison(places, targets, against, (confidence, share))
+        comparison = _comparison(places, targets, against, (confidence, share), by)
         for text in request.answer(comparison, places, style, columns):
             typer.echo(text, nl=False)
         if request.alone:
@@ -106,13 +114,14 @@ def _comparison(
     targets: list[str] | None,
     against: str | None,
     level: tuple[float, float],
+    by: str | None,
 ) -> "Comparison":
     """Return a comparison; if no run has ended, print the progress of each run, and raise."""
     from fedsim.core.errors import DataError
     from fedsim.results import analysis
 
     try:
-        return analysis.Comparison.of(places, targets or (), against, *level)
+        return analysis.Comparison.of(places, targets or (), against, *level, by)
     except DataError:
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)

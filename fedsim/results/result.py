@@ -265,7 +265,11 @@ class Result:
         return plot_network(self, value, round=round, out=out, **options)
 
     def compare(
-        self, *targets: str, against: str | None = None, confidence: float = 0.95
+        self,
+        *targets: str,
+        against: str | None = None,
+        confidence: float = 0.95,
+        by: str | None = None,
     ) -> "Comparison":
         """Compare the variants by their cost to reach a target, with confidence intervals.
 
@@ -274,18 +278,20 @@ class Result:
                 or the total cost without such a rule.
             against: the variant that the others are compared with; the first one if not given.
             confidence: of the intervals, between 0 and 1.
+            by: the cost that the answers are about, such as "time"; by default CO2 if the runs
+                state their electricity, else energy.
 
         Raises:
-            DataError: there is no such variant, no run evaluates a target, or no run can be
-                compared.
+            DataError: there is no such variant or cost, no run evaluates a target, or no run can
+                be compared.
 
         Example:
             >>> list(result.compare("gap=1e5").frames())
-            ['runs', 'costs', 'pairs', 'causes', 'batteries']
+            ['runs', 'costs', 'pairs', 'causes', 'quality', 'batteries']
         """
         from fedsim.results.analysis import Comparison
 
-        return Comparison.of([self.folder], targets, against, confidence)
+        return Comparison.of([self.folder], targets, against, confidence, by=by)
 
     def causes(
         self, one: str, other: str, cost: str = "joules", *, target: str | None = None

@@ -1,5 +1,6 @@
 """`fedsim compare` as a user meets it: tables, files, and what is no comparison."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -138,6 +139,7 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
     assert "paired difference from gd" in costs[1]
     frames = comparison.frames()
     assert frames.pop("causes")["target"].unique().tolist() == targets[:1]  # the other costs none
+    frames.pop("quality")  # of the last models, whatever the target
     for frame in frames.values():
         assert frame["target"].unique().tolist() == targets
     names = [f"{figure}-{target.replace('=', '-')}" for target in targets for figure in FIGURES]
@@ -145,6 +147,24 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_answer_is_about_the_cost_that_is_chosen(out: Path) -> None:
+    usual = Comparison.of([out])
+    (case,) = usual.cases
+    for name in ("energy", "time", "bits", "rounds"):
+        by = Comparison.of([out], by=name)
+        assert f" {name} " in by.answers[0]
+        assert sorted(by.verdicts(by.cases[0])) == sorted(usual.verdicts(case))
+    told = compare(out, "--by", "time", "--json")
+    assert json.loads(told.stdout)["answers"] == Comparison.of([out], by="t").answers
+
+
+def test_a_variant_without_changes_is_a_baseline(tmp_path: Path) -> None:
+    variants = {"gd": {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}, "plain": {}}
+    fedsim.run(small(variants=variants, stop={"rounds": 3}), out=tmp_path / "runs")
+    table = json.loads(compare(tmp_path / "runs", "--against", "plain", "--json").stdout)
+    assert {row["variant"] for row in table["pairs"]} == {"gd"}
+
+
 def test_figures_for_a_paper_have_no_titles(out: Path) -> None:
     comparison = Comparison.of([out])
     for titles in (True, False):
@@ -286,6 +306,8 @@ def test_of_many_variants_those_that_matter_are_drawn(out: Path, tmp_path: Path)
         (["--target", "accuracy=0.9"], ["'accuracy'", "objective, gap"]),
         (["--target", "t=0.9"], ["'t'", "objective, gap"]),
         (["--against", "adam"], ["'adam'", "base, gd, slow"]),
+        (["--by", "tiem"], ["got 'tiem'; did you mean 'time'?", "energy, time, bits or rounds"]),
+        (["--by", "CO2"], ["got 'CO2'. Expected energy, time, bits or rounds"]),
         (["--confidence", "95"], ["got 95", "between 0 and 1"]),
     ],
 )

@@ -27,6 +27,7 @@ from fedsim.results.analysis.compare.pairwise import PRACTICAL
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
+from fedsim.results.record.schema import GRAMS
 
 _FLIPS = 6  # listed in sentences; all are in the files
 
@@ -123,13 +124,14 @@ class Robustness:
         return list(self.table.variants).index(self.against)
 
     def answer(self) -> str:
-        """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it."""
-        costs = with_bits(self.costs)
+        """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it.
+
+        It is never about CO2, which is not priced in worlds.
+        """
+        costs = with_bits(self.costs.drop(columns=GRAMS, errors="ignore"))
         known = Decisions.of(costs, [c for c in COMPARED if c in costs], practical=self.practical)
         about = self.against if self.chosen else None
-        return answer(
-            self.costs, self.target, self.labels, known, self.rounds, self.verdicts, about
-        )
+        return answer(costs, self.target, self.labels, known, self.rounds, self.verdicts, about)
 
     @property
     def notes(self) -> list[str]:

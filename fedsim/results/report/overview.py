@@ -11,6 +11,7 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
+from fedsim.results.analysis.compare.quality import QUALITY_RULE, interval, signed
 from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
@@ -143,11 +144,13 @@ def _begin(study: ReportedStudy, text: str) -> str:
 
 
 def tables(study: ReportedStudy) -> Iterator[PageTable]:
-    """Yield, for each target, the table of costs and that of pairs."""
+    """Yield, for each target, the tables of costs and of pairs; at the end that of quality."""
     for case in study.comparison.cases:
         yield _costs(study, case)
         if len(case.pairs):
             yield _pairs(study, case)
+    if len(study.comparison.quality):
+        yield _quality(study)
 
 
 def _costs(study: ReportedStudy, case: Case) -> PageTable:
@@ -231,6 +234,33 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
     columns = ("variant", "cost", "paired difference", "ratio", *p, "seeds", "verdict")
     title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
+
+
+def _quality(study: ReportedStudy) -> PageTable:
+    """Return how the last models differ from those of the variant they are compared with."""
+    found, other = study.comparison.quality, study.comparison.against
+    tested = bool(found["p_holm"].notna().any())
+    rows = []
+    for row in found.to_dict("records"):
+        measure, low, high = str(row["measure"]), float(row["low"]), float(row["high"])
+        difference = TableCell(
+            signed(float(row["difference"]), measure),
+            float(row["difference"]),
+            under="" if isnan(low) else interval(low, high, measure),
+        )
+        rows.append(
+            [
+                *words(study.labels[str(row["variant"])], measure.replace("_", " ")),
+                digits(float(row["mean"])),
+                TableCell("-") if row["variant"] == other else difference,
+                *([digits(float(row["p_holm"]), 2)] if tested else []),
+                *words(row["verdict"]),
+            ]
+        )
+    p = ["p (Holm)"] if tested else []
+    heads = ("variant", "measure", "mean", "paired difference", *p, "verdict")
+    title = f"Quality at the end: paired difference from {study.labels[other]}"
+    return PageTable(title, heads, rows, QUALITY_RULE if tested else "")
 
 
 def _against(study: ReportedStudy, case: Case) -> str:

@@ -338,7 +338,6 @@ def test_without_a_decision_or_a_log_there_is_no_line(
     assert explain(pool.folders, rounds, costs, found) is not None
     assert explain({}, rounds, costs, found) is None  # no log
     assert asked(costs, {"plain": "plain"}) is None  # nothing to compare
-    assert leading(costs, Target(), labels) is None  # equally long runs, and no target
     same = costs.assign(joules=1.0)
     assert explain(pool.folders, rounds, same, asked(same, labels)) is None
     monkeypatch.setattr(module, "MOST_ROWS", 100)

@@ -81,7 +81,7 @@ def test_the_others_are_held_against_one_that_got_there(runs: Path, study: Repor
     own = ReportedStudy(Comparison.of([runs], (f"gap={least!r}",), against="gd"))
     (case,) = own.comparison.cases
     assert case.table["reached"].gt(0).tolist() == [True, False, True]
-    _, pairs = overview.tables(own)
+    _, pairs, *_ = overview.tables(own)
     assert pairs.caption.endswith(f"paired difference from {own.labels['base']}")
     assert {row[0].text for row in pairs.rows} == {own.labels["gd"], own.labels["tree"]}
     verdicts = {row[-1].text for row in pairs.rows if row[0].text == own.labels["gd"]}

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fedsim.core.blocks.wording import join_names, nearest
+from fedsim.core.errors import DataError
 from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
-from fedsim.results.analysis.compare.cost_tables import Target, alike_in_length
+from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.dominance import Decisions
+from fedsim.results.analysis.compare.quality import quality_clause
 from fedsim.results.analysis.compare.verdict import State, Verdict, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
@@ -36,6 +39,7 @@ def answer(
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> str:
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
@@ -47,11 +51,12 @@ def answer(
         rounds: the round tables, from which the closest run is named where none reached a target.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
         against: the variant that the cheapest other one is compared with; the next one if None.
+        by: the cost that the sentence is about; the first of `LEADING` if empty.
 
     Returns:
         A sentence without its full stop; empty where there is nothing to say.
     """
-    return next(answers(costs, target, labels, decisions, rounds, worlds, against), "")
+    return next(answers(costs, target, labels, decisions, rounds, worlds, against, by), "")
 
 
 class Leading(NamedTuple):
@@ -76,13 +81,15 @@ def leading(
     decisions: Decisions | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> Leading | None:
     """Return the verdict that `answer` states; None where it is not on two variants."""
     own = _own(costs, labels)
-    shown = _ranked_costs(own, target)
+    shown = _ranked_costs(own, target, by)
     if not shown:
         return None
-    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, against), None)
+    other = against or _baseline(target, labels)
+    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds, other), None)
 
 
 def reference_answer(
@@ -91,6 +98,7 @@ def reference_answer(
     labels: Mapping[str, str],
     decisions: Decisions | None = None,
     worlds: pd.DataFrame | None = None,
+    by: str = "",
 ) -> str:
     """Return the verdict on the cheapest variant and the first one, where the answer is open.
 
@@ -103,11 +111,11 @@ def reference_answer(
         A sentence without its full stop; empty if the answer is certain or is about the first
         variant, and if this verdict is open, too.
     """
-    found = leading(costs, target, labels, decisions, worlds)
+    found = leading(costs, target, labels, decisions, worlds, by=by)
     baseline = next(iter(labels), "")
     if found is None or baseline in found[1:3] or found.verdict.state is not State.UNDECIDED:
         return ""
-    beside = leading(costs, target, labels, decisions, worlds, baseline)
+    beside = leading(costs, target, labels, decisions, worlds, baseline, by)
     if beside is None or beside.other != baseline or beside.verdict.state is not State.CHEAPER:
         return ""
     own = _own(costs, labels)
@@ -121,15 +129,49 @@ def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     return own[own["variant"].isin(list(labels))]
 
 
-def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
-    """Return the costs in which variants are ranked; none where there is no such question."""
+def read_cost(text: str, cases: Sequence[tuple[Target, pd.DataFrame]]) -> str:
+    """Return the cost that an option names, such as "time".
+
+    Args:
+        text: the name, as tables of costs have it, or the column.
+        cases: targets and the costs to reach them, as `Target.costs` returns these.
+
+    Raises:
+        DataError: variants are not compared by such a cost.
+    """
+    ranked = [cost for target, costs in cases for cost in _ranked_costs(with_bits(costs), target)]
+    known = {LEADING[cost]: cost for cost in ranked or LEADING}
+    columns = {cost: cost for cost in known.values()}
+    if text not in known and text not in columns:
+        hint = nearest(text, known) or "."
+        raise DataError("by", f"--by: got {text!r}{hint} Expected {join_names(list(known), 'or')}")
+    return (known | columns)[text]
+
+
+def _ranked_costs(own: pd.DataFrame, target: Target, by: str = "") -> list[str]:
+    """Return the costs in which variants are ranked; none where there is no such question.
+
+    That of `by` is in front.
+    """
     arrived = own[own["reached"]]
     if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
         return []
-    if not target.measure:
+    if not target.ranks(own):
         return []
-    known = [name for name in LEADING if name in arrived and arrived[name].notna().all()]
+    order = dict.fromkeys((by, *LEADING))
+    known = [name for name in order if name in arrived and arrived[name].notna().all()]
+    if not target.measure:
+        known.remove("round")  # all have the same number
     return [name for name in known if arrived[name].max() > 0]
+
+
+def _baseline(target: Target, labels: Mapping[str, str]) -> str | None:
+    """Return the variant that the cheapest one is compared with, if it is not the next one.
+
+    Equally many rounds may end at models of unlike quality. What a reader wants to know then is
+    what a method saves and loses beside the baseline: the first variant.
+    """
+    return None if target.measure else next(iter(labels), None)
 
 
 def answers(
@@ -140,8 +182,12 @@ def answers(
     rounds: pd.DataFrame | None = None,
     worlds: pd.DataFrame | None = None,
     against: str | None = None,
+    by: str = "",
 ) -> Iterator[str]:
-    """Yield `answer`, and after it the verdict in each further cost; see there."""
+    """Yield `answer`, and after it the verdict in each further cost; see there.
+
+    Without a target, the first one is on quality, too.
+    """
     own = _own(costs, labels)
     if own.empty or own["variant"].nunique() > MOST:
         return
@@ -157,17 +203,32 @@ def answers(
     elif len(there) == 1:
         said = _alone(arrived, names[there[0]], target)
         yield f"only {said}" if len(labels) > 1 and target.measure else said
-    elif not (shown := _ranked_costs(own, target)):
-        yield _without_rank(own, rounds)
+    elif not (shown := _ranked_costs(own, target, by)):
+        yield _without_rank(rounds)
     else:
         decided = decisions or Decisions.of(own, shown)
         absent = ""
         if against in names and against not in there:
             missed = f"never reached {target.goal}" if target.measure else "ended by no stop rule"
             absent = f"{labels[against]} {missed}; "
-        for each in _verdicts(decided, shown, worlds, against):
+        verdicts = _verdicts(decided, shown, worlds, against or _baseline(target, labels))
+        for number, each in enumerate(verdicts):
             pair = names[each.one], names[each.other]
-            yield f"{absent}{each.verdict.sentence(pair, LEADING[each.cost], target.goal)}"
+            sentence = each.verdict.sentence(pair, LEADING[each.cost], target.goal)
+            whole = not (target.measure or number)  # quality is stated once
+            lost = _quality(rounds, arrived, each, labels) if whole else ""
+            yield f"{absent}{sentence}{lost}"
+
+
+def _quality(
+    rounds: pd.DataFrame | None, arrived: pd.DataFrame, each: Leading, labels: Mapping[str, str]
+) -> str:
+    """Return how the last models of two variants differ, to end the verdict on their costs."""
+    if rounds is None:
+        return ""
+    complete = rounds.merge(arrived[["variant", "seed"]])
+    label, confidence = labels[each.one], each.verdict.pair.confidence
+    return f"; {quality_clause(complete, (each.one, each.other), label, confidence)}"
 
 
 def _verdicts(
@@ -186,15 +247,11 @@ def _verdicts(
         yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
 
 
-def _without_rank(own: pd.DataFrame, rounds: pd.DataFrame | None) -> str:
+def _without_rank(rounds: pd.DataFrame | None) -> str:
     """Return why whole runs do not rank variants, and what would."""
-    arrived = own.loc[own["reached"], "round"]
-    if alike_in_length(arrived):
-        runs = f"every run has {_rounds(float(arrived.iloc[0]))} and no target"
-    else:
-        runs = "the runs have no target, and end after different numbers of rounds"
     return (
-        f"{runs}, so costs do not rank the variants: state what is to be reached, such as"
+        "the runs have no target, and end after different numbers of rounds, so costs do not rank"
+        " the variants: state what is to be reached, such as"
         f" fedsim compare DIR --target {_example(rounds)}"
     )
 

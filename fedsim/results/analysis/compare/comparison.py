@@ -20,17 +20,37 @@ from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
-from fedsim.results.analysis.compare.answer import Leading, answers, leading, reference_answer
+from fedsim.results.analysis.compare.answer import (
+    Leading,
+    answers,
+    leading,
+    read_cost,
+    reference_answer,
+)
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
-from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
+from fedsim.results.analysis.compare.cost_tables import (
+    COMPARED,
+    Target,
+    complete,
+    pair,
+    summarise,
+)
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
+from fedsim.results.analysis.compare.quality import (
+    QUALITY_COLUMNS,
+    QUALITY_RULE,
+    comparable,
+    interval,
+    quality,
+    signed,
+)
 from fedsim.results.analysis.compare.runs import EndedRuns, gather
 from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.results.analysis.compare.verdict import State
-from fedsim.results.analysis.costs import shown_costs, with_bits, with_grams
+from fedsim.results.analysis.costs import figure, shown_costs, with_bits, with_grams
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
@@ -41,6 +61,7 @@ from fedsim.results.record.schema import GRAMS
 _SHOWN = ("round", "t", "joules", "bits_up", "bits_down", "transmissions")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
 _LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
+_MOST_MEASURES = 4  # of model quality
 _WIDE = 10  # percent, of which tenths matter no more
 
 
@@ -155,6 +176,40 @@ def paired_table(
     return drawn
 
 
+def quality_table(found: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `quality`, one row per measure and variant.
+
+    Args:
+        found: as `quality` returns it.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+    """
+    drawn = plain(title, keys=2)
+    tested = found["low"].notna().any()  # one seed has no interval
+    if tested:
+        drawn.caption = QUALITY_RULE
+    drawn.add_column("measure")
+    drawn.add_column("variant")
+    for head in ("mean", "difference", *(["interval", "p"] if tested else [])):
+        drawn.add_column(head, justify="right")
+    drawn.add_column("verdict")
+    for number, measure in enumerate(found["measure"].unique()[:_MOST_MEASURES]):
+        if number:
+            drawn.add_section()
+        own = found[(found["measure"] == measure) & found["variant"].isin(list(labels))]
+        for place, row in enumerate(own.to_dict("records")):
+            test = [interval(row["low"], row["high"], measure), _p(row["p_holm"])]
+            drawn.add_row(
+                "" if place else measure,
+                escape(labels[row["variant"]]),
+                figure(row["mean"]),
+                signed(row["difference"], measure),
+                *(test if tested else []),
+                row["verdict"],
+            )
+    return drawn
+
+
 def _mean(row: Mapping[Hashable, Any], cost: str) -> str:
     mean, low, high = row[cost], row[f"{cost}_low"], row[f"{cost}_high"]
     mark, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
@@ -227,6 +282,7 @@ class Comparison:
         cases: one a target.
         practical: costs whose ratio is nearer to 1 than this are the same.
         chosen: whether the caller chose `against`, so that the answers are about it.
+        by: the cost that the answers are about, as a column; empty for the usual one.
     """
 
     runs: EndedRuns
@@ -235,6 +291,7 @@ class Comparison:
     cases: tuple[Case, ...]
     practical: float = PRACTICAL
     chosen: bool = False
+    by: str = ""
 
     @classmethod
     def of(
@@ -244,6 +301,7 @@ class Comparison:
         against: str | None = None,
         confidence: float = 0.95,
         practical: float = PRACTICAL,
+        by: str | None = None,
     ) -> "Comparison":
         """Compare the runs in some folders.
 
@@ -255,10 +313,12 @@ class Comparison:
                 given, tables compare with the first one, and answers the two cheapest.
             confidence: of intervals, between 0 and 1.
             practical: costs whose ratio is nearer to 1 than this are the same.
+            by: the cost that answers and causes are about, such as "time"; by default CO2 if the
+                runs state their electricity, else energy.
 
         Raises:
             DataError: the folders hold no run that can be compared, no run evaluates a target,
-                there is no such variant, or the confidence is none.
+                there is no such variant or cost, or the confidence is none.
         """
         if not 0 < confidence < 1:
             text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
@@ -268,7 +328,8 @@ class Comparison:
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
-        return cls(runs, other, confidence, tuple(cases), practical, against is not None)
+        about = "" if by is None else read_cost(by, [(case.target, case.costs) for case in cases])
+        return cls(runs, other, confidence, tuple(cases), practical, against is not None, about)
 
     def __repr__(self) -> str:
         answers = ("\n".join(map(_text, parts)) for parts in self.explained_answers)
@@ -287,7 +348,7 @@ class Comparison:
     def verdicts(self, case: Case) -> list[str]:
         """Return the answer to one target, and after it the verdict in each further cost."""
         known = case.decisions, self.runs.rounds, case.worlds, self._about
-        return list(answers(case.costs, case.target, self.runs.labels, *known))
+        return list(answers(case.costs, case.target, self.runs.labels, *known, self.by))
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:
@@ -300,7 +361,7 @@ class Comparison:
 
     def _leading(self, case: Case) -> Leading | None:
         known = case.decisions, case.worlds, self._about
-        return leading(case.costs, case.target, self.runs.labels, *known)
+        return leading(case.costs, case.target, self.runs.labels, *known, self.by)
 
     @property
     def _about(self) -> str | None:
@@ -327,7 +388,7 @@ class Comparison:
         """
         if self.chosen:
             return ""
-        known = case.decisions, case.worlds
+        known = case.decisions, case.worlds, self.by
         return reference_answer(case.costs, case.target, self.runs.labels, *known)
 
     def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
@@ -382,7 +443,27 @@ class Comparison:
                 level = self.confidence, self.practical
                 labels = self.choose(case, MOST_DRAWN)
                 tables.append(paired_table(case.pairs, labels, title, *level))
+        if len(self.quality):
+            beside = f"difference from {self.runs.labels[self.against]}"
+            tested = sure if self.quality["low"].notna().any() else ""
+            title = self._title(f"quality at the end: paired {beside}", tested)
+            labels = self.choose(self.cases[0], MOST_DRAWN)
+            tables.append(quality_table(self.quality, labels, title))
         return [*tables, *(self.batteries.tables() if self.batteries else ())]
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """How the last models differ, as `quality` returns it.
+
+        It has no rows for a single variant, and none if runs did not end at an equal amount of
+        rounds, time, energy or bits.
+        """
+        summary = self.runs.summary
+        done = summary[complete(summary)]
+        if len(self.runs.labels) < 2 or not comparable(done):
+            return pd.DataFrame(columns=list(QUALITY_COLUMNS))
+        rounds = self.runs.rounds.merge(done[["variant", "seed"]])
+        return quality(rounds, self.against, self.confidence)
 
     @cached_property
     def batteries(self) -> BatterySummary | None:
@@ -402,6 +483,7 @@ class Comparison:
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return all tables: of runs, variants, pairs and causes, with their target in front.
 
+        The table `quality` has none: it is of the last models, as `Comparison.quality` has it.
         If clients have batteries, there is the table `batteries` too; see `battery_figures`. The
         column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
@@ -416,6 +498,8 @@ class Comparison:
                 own.insert(1, "unfinished", self.runs.extent)
                 tables[name].append(own)
         joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+        joined["quality"] = self.quality.copy()
+        joined["quality"].insert(0, "unfinished", self.runs.extent)
         return joined | ({"batteries": self.batteries.figures} if self.batteries else {})
 
     def figures(self, *, titles: bool = True) -> dict[str, Figure]:

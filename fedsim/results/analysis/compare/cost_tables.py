@@ -272,7 +272,7 @@ class Target(NamedTuple):
 
         It is the gap, else an accuracy, else the objective.
         """
-        done = runs.summary[_complete(runs.summary)]
+        done = runs.summary[complete(runs.summary)]
         if done["variant"].nunique() < 2 or alike_in_length(done["rounds"]):
             return None
         rounds = runs.rounds.merge(done[["variant", "seed"]])
@@ -318,7 +318,7 @@ class Target(NamedTuple):
         """
         summary = runs.summary
         if not self.measure:
-            done = summary.loc[_complete(summary), ["variant", "seed"]]
+            done = summary.loc[complete(summary), ["variant", "seed"]]
             return final_cost(runs.rounds.merge(done), runs=summary)
         self._check(runs.rounds)
         return cost_to_target(runs.rounds, self.value, self.measure, runs=summary)
@@ -387,10 +387,10 @@ def reached_by_all(rounds: pd.DataFrame, measure: str, variants: Sequence[str]) 
     return float(bound)
 
 
-def _complete(summary: pd.DataFrame) -> "pd.Series[bool]":
+def complete(summary: pd.DataFrame) -> "pd.Series[bool]":
     """Return which runs a stop rule has ended, after a round at least."""
-    complete = summary["status"].map(lambda status: end_of(status).complete)
-    return complete & ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
+    ended = summary["status"].map(lambda status: end_of(status).complete)
+    return ended & ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
 
 
 def alike_in_length(rounds: "pd.Series[Any]") -> bool:

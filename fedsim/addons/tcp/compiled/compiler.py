@@ -11,11 +11,13 @@ from numba.extending import intrinsic
 from fedsim.addons.tcp.compiled import interpreted
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.kernels import inline, part, piece, stored_by
+from fedsim.sim.network import link_share
 
 __all__ = ["inline", "kernel", "part", "piece"]
 
 _HERE = Path(__file__).parent
-kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))])
+_SOURCES = [*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))]
+kernel = stored_by([*_SOURCES, Path(link_share.__file__)])
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

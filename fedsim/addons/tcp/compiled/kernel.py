@@ -28,15 +28,16 @@ from fedsim.addons.tcp.compiled.events import (
     release,
 )
 from fedsim.addons.tcp.compiled.kinds import Integers, Reals, Record
-from fedsim.addons.tcp.compiled.records import message, path, queue
+from fedsim.addons.tcp.compiled.records import flow, message, path, queue
 from fedsim.addons.tcp.congestion import open_window
 from fedsim.addons.tcp.handshake import begin_handshake
 from fedsim.addons.tcp.queue import claim_path, make_empty
 from fedsim.addons.tcp.receiver import EVERY, GROWS, count_arrived
 from fedsim.addons.tcp.senders import start_sender
 from fedsim.sim.kernels import register_laws
+from fedsim.sim.network import link_share
 
-_METHODS = messages, queues
+_METHODS = flows, messages, queues
 """Modules that register what records have beyond their fields."""
 register_laws()
 
@@ -197,29 +198,31 @@ def _execute(W: Integers, F: Reals, kind: int, m: Record, node: int) -> bool:
             transfers.close(m, at.WHOLE)
             return True
     else:
-        _execute_rare(W, F, kind, m, node)
+        _execute_rare(W, kind, m, node)
     return False
 
 
 @piece
-def _execute_rare(W: Integers, F: Reals, kind: int, m: Record, node: int) -> None:
+def _execute_rare(W: Integers, kind: int, m: Record, node: int) -> None:
     if kind == at.SYN_AGAIN:
         handshake.send_syn(m, None)
     elif kind == at.SYN_ENDS:
         handshake.end_handshake(m, None)
     elif kind == at.FLOWS_SETTLE:
-        flows.settle(W, F, queue(W, W[node + at.NUMBER]))
+        link_share.settle(queue(W, W[node + at.NUMBER]))
     else:
-        _end_flows(W, F, queue(W, W[node + at.NUMBER]))
+        _end_flows(W, queue(W, W[node + at.NUMBER]))
 
 
 @piece
-def _end_flows(W: Integers, F: Reals, q: Record) -> None:
-    node = flows.end_flows(W, F, q)
+def _end_flows(W: Integers, q: Record) -> None:
+    q.end_timer = q.ended = 0
+    link_share.complete(q)
+    node = q.ended
     while node:
-        behind = W[node + at.LINK]
-        stream.end_stream(message(W, W[node + at.FLOW_OWNER]), None)
-        node = behind
+        ended = flow(W, node)
+        node = ended.after  # read before the next flow of the message takes the node
+        stream.end_stream(message(W, ended.owner), None)
 
 
 @piece

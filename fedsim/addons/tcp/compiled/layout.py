@@ -123,18 +123,14 @@ ITEMS, ITEM = 5, 3
 """A node of waiting packets or arrivals: its number of items, and the words per item."""
 START, SLOT, WAITERS = 1, 2, 3
 FROM, TO, ARRIVED_THEN = 1, 2, 3
-FLOW_BEFORE, FLOW_BITS, FLOW_CAP, FLOW_CAPPED, FLOW_MARK, FLOW_MOVED, FLOW_LINK, FLOW_SERIAL = (
-    range(1, 9)
-)
-FLOW_OWNER = 9
 
 # Records. `wait_begin` and `wait_end` are the first used item of the first node of waiting packets,
-# and the end of the used items of the last node; from `serials` on: see `FairLink`.
+# and the end of the used items of the last node; from `serials` on: see `link_share` and `flows`.
 _QUEUE = """
 rate.f limit.f flows claimed crowded free.f slot.f waiting
 wait_first wait_last wait_begin wait_end windows.f pipe.f managed streams
 serials settling end_timer virtual.f virtual_at.f share.f sharing capacity.f
-targeted target.f demand.f capped new_first new_last flow_first
+target.f demand.f capped flow_first flow_last new_first ended
 """
 _PATH = """
 hops radio back.f back_bit.f header.f segment.f narrow trip.f
@@ -167,7 +163,12 @@ ARRAYS = {"highest": "highest_1"}
 """Arrays among the fields of a message, and the first field of each."""
 
 RECORDS = {
-    "queue": _record(_QUEUE, parts={"waits": "waits"}, absent=("signal",)),
+    "queue": _record(_QUEUE, parts={"waits": "waits", "calendar": "queue"}, absent=("signal",)),
+    # A node, whose first word is `LINK`.
+    "flow": _record(
+        "after before bits.f cap.f capped mark.f moves link.queue serial owner",
+        constants={"count": 1},
+    ),
     "waits": _record(_QUEUE),
     "path": _record(_PATH, parts={"stages": "stages", "leads": "leads"}),
     "stages": _record(_PATH),
@@ -188,13 +189,13 @@ RECORDS = {
         columns={**COLUMNS, "highest": "i8"},
     ),
 }
-"""All kinds of records: see `LinkQueue`, `TcpPath` (its stages follow it), and `TcpStage`."""
+"""All kinds of records: see `LinkQueue`, `SharedTransfer`, `TcpPath` (its stages follow it), and
+`TcpStage`."""
 QUEUE, WAY, STAGE, WORDS = [RECORDS[kind].words for kind in ("queue", "path", "stage", "message")]
 """The lengths of a queue, of a path without its stages, of a stage, and of a message."""
 OFTEN = 6
 """Number of leading cache lines of a message that most of its events access."""
 
 NOTHING, WHOLE = 0, 1
-ON_SHARE, ON_CAP = 0, 1
 SPARE = 32
 """Named constants for arguments: Numba would compile a function again for a literal argument."""

@@ -7,10 +7,10 @@ from fedsim.addons.tcp import congestion, transfers
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import part
 from fedsim.addons.tcp.compiled.events import call, forget, free_node, take_node
-from fedsim.addons.tcp.compiled.flows import add_flow, remove_flow
 from fedsim.addons.tcp.compiled.kinds import Record
-from fedsim.addons.tcp.compiled.records import method, place_of, write
+from fedsim.addons.tcp.compiled.records import flow, method, place_of, write
 from fedsim.addons.tcp.ways import Segment, Train
+from fedsim.sim.network.link_share import remove
 
 for _law in (
     congestion.reopen,
@@ -71,23 +71,22 @@ def _forget_timer(m: Record) -> None:
 
 @method("message", "add_flow", inlined=False)
 def _add_flow(m: Record, bits: float, cap: float, count: int) -> None:
-    W, q = m.words, m.path.stages[m.stream_at].queue
     # Follows an earlier one, which has ended, so that no list holds it: see `TcpArrivals.follow`.
     m.passed += m.stream_logged
     if m.stream_flow:
-        free_node(W, m.stream_flow)
-    m.stream_flow = add_flow(W, m.reals, q, bits, cap, place_of(m))
+        free_node(m.words, m.stream_flow)
+    m.stream_flow = m.path.stages[m.stream_at].queue.add_flow(bits, cap, place_of(m))
     m.stream_logged = count
 
 
 @method("message", "end_flow", inlined=False)
 def _end_flow(m: Record, whole: int) -> None:
-    W, flow = m.words, m.stream_flow
+    f = flow(m.words, m.stream_flow)
     # A flow that has ended is in no list, even if its message is stopped before its last segment
     # has arrived.
-    if not whole and W[flow + at.FLOW_LINK]:
-        remove_flow(W, m.reals, flow)
-    free_node(W, flow)
+    if not whole and place_of(f.link):
+        remove(f.link, f)
+    free_node(m.words, m.stream_flow)
     m.stream_flow = 0
 
 

@@ -1,4 +1,4 @@
-"""What a queue of a link has beyond its fields: waiting packets, and streams: see `LinkQueue`."""
+"""What a queue of a link has beyond its fields: waiting packets: see `LinkQueue`."""
 
 import operator
 from math import inf
@@ -6,7 +6,6 @@ from math import inf
 from fedsim.addons.tcp.compiled import layout as at
 from fedsim.addons.tcp.compiled.compiler import part
 from fedsim.addons.tcp.compiled.events import free_node, take_node
-from fedsim.addons.tcp.compiled.flows import add_flow, open_flows
 from fedsim.addons.tcp.compiled.kinds import Record
 from fedsim.addons.tcp.compiled.records import method, operation
 
@@ -17,19 +16,13 @@ Wait = tuple[float, float, int]
 @method("queue", "cross", inlined=False)
 def _cross(q: Record, bits: float) -> None:
     if q.streams:
-        add_flow(q.words, q.reals, q, bits, inf, at.NOTHING)
+        q.add_flow(bits, inf, at.NOTHING)
 
 
 @method("queue", "lasts")
 def _lasts(q: Record, bits: float) -> float:
     seconds: float = bits / q.rate
     return seconds
-
-
-@method("queue", "open_streams", inlined=False)
-def _open_streams(q: Record, _: Record) -> None:
-    if not q.streams:
-        open_flows(q)
 
 
 @method("queue", "when")

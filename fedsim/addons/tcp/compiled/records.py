@@ -182,7 +182,8 @@ def _subtract(context: Any, builder: Any, view: Any, record: Any) -> Any:
 place_of = cast("Callable[[Record], int]", _index)
 """Returns the word of the buffer at which a record begins."""
 
-message, path, stage, queue = map(_getter, ("message", "path", "stage", "queue"))
+_KINDS = "message", "path", "stage", "queue", "flow"
+message, path, stage, queue, flow = map(_getter, _KINDS)
 """Return the record at a word of a buffer."""
 
 
@@ -208,7 +209,7 @@ write = cast("Callable[[Integers, int, tuple[Any, ...] | None], None]", _write)
 """Writes the numbers of a tuple to words from a place on; records among them are left out."""
 
 if config.DISABLE_JIT:
-    message, path, stage, queue = map(interpreted.getter, ("message", "path", "stage", "queue"))
+    message, path, stage, queue, flow = map(interpreted.getter, _KINDS)
     place_of, write = interpreted.place_of, interpreted.write
 
 _INLINE = {**OPTIONS, **PART, "forceinline": True}

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from fedsim.addons.tcp.compiled import kernel
 from fedsim.addons.tcp.compiled import layout as at
+from fedsim.addons.tcp.compiled.interpreted import InterpretedRecord
 from fedsim.addons.tcp.path import TcpLane, TcpPath
 from fedsim.addons.tcp.queue import NEVER, LinkQueue
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.link_share import remaining_bits
 
 WORDS, EVENTS, NODES = 1024, 16, 24
 """Initial length of a buffer in words, and its initial capacity in events and nodes."""
@@ -25,9 +27,7 @@ _LOG_FIRST, _LOG_END, _STREAM_FLOW, _STREAM_LOGGED, _ALL = [
     at.word("message", name)
     for name in ("log_first", "log_end", "stream_flow", "stream_logged", "bits")
 ]
-_RATE, _SHARE, _VIRTUAL, _VIRTUAL_AT = [
-    at.word("queue", name) for name in ("rate", "share", "virtual", "virtual_at")
-]
+_RATE = at.word("queue", "rate")
 
 _OF_PATH = (
     "radio",
@@ -308,24 +308,10 @@ class CompiledWorld:
                     count += arrived * (now - first) / (last - first)
             node = behind
         flow = words[record + _STREAM_FLOW]
-        if flow and reals[flow + at.FLOW_BITS]:
-            through = self._bits_of_flow(flow, now)
-            count += words[record + _STREAM_LOGGED] * through / reals[flow + at.FLOW_BITS]
+        if flow:
+            f = InterpretedRecord("flow", words, flow)
+            if f.bits:
+                # See `SharedTransfer.passed`.
+                left = remaining_bits(f.link, f, now) if f.link.place else f.mark
+                count += words[record + _STREAM_LOGGED] * (f.bits - left) / f.bits
         return reals[record + _ALL] * min(count / words[record + _TOTAL], 1.0)
-
-    def _bits_of_flow(self, flow: int, now: float) -> float:
-        """Return the bits of a flow that have passed: see `SharedTransfer.passed`."""
-        words, reals = self._words, self._reals
-        bits, mark, q = (
-            reals[flow + at.FLOW_BITS],
-            reals[flow + at.FLOW_MARK],
-            words[flow + at.FLOW_LINK],
-        )
-        if not q:
-            return bits - mark
-        if not words[flow + at.FLOW_MOVED]:
-            return bits - bits  # as `SharedTransfer.passed`: bits minus remaining bits
-        if words[flow + at.FLOW_CAPPED]:
-            return bits - reals[flow + at.FLOW_CAP] * (mark - now)
-        served = reals[q + _SHARE] * (now - reals[q + _VIRTUAL_AT])
-        return bits - (mark - reals[q + _VIRTUAL] - served)

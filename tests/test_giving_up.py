@@ -185,7 +185,9 @@ def test_check_names_the_time_that_nobody_has_written() -> None:
         return str(console.file.getvalue())  # type: ignore[attr-defined]
 
     words = "a round with too few replies is abandoned after"
-    assert f"{words} 10 min (participation.give_up, by default: 10" in said(quorum="75 %")
+    default = said(quorum="75 %")
+    assert f"{words} 10 min (participation.give_up, by default: 10" in default
+    assert "and at least 10 min)" in " ".join(default.split())
     assert f"{words} 7 s" in said(quorum="75 %", give_up="7 s")
     assert words not in said(deadline="5 s")
 

@@ -165,7 +165,7 @@ def test_seeds_of_different_scenarios_are_never_averaged(out: Path, made: Path) 
     comparison = Comparison.of([out])
     assert list(comparison.runs.labels) == ["gd"]
     (note,) = comparison.runs.left_out
-    assert "problem.loss.l2: 1.0 seed-1, 7.0 seed-2" in note
+    assert "problem.loss.l2: 1 seed-1, 7 seed-2" in note
     alone = Comparison.of([made / "gd"]).cases[0].costs
     pd.testing.assert_frame_equal(comparison.cases[0].costs, alone)
     with pytest.raises(DataError, match="different scenarios"):

@@ -64,7 +64,7 @@ def comparable(summary: pd.DataFrame) -> bool:
     Args:
         summary: one row per run that a stop rule has ended, as `Result.summary` has it.
     """
-    rules = set(summary["reason"].astype(str).str.partition(":")[0])
+    rules = {reason.partition(":")[0] for reason in summary["reason"].astype(str)}
     if not rules <= _EQUAL or len(rules) != 1:
         return False
     return rules != {"rounds"} or alike_in_length(summary["rounds"])

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from time import sleep
 from typing import Any
 from zlib import crc32
 
@@ -137,15 +138,24 @@ class SeededClients(ClientApp):  # type: ignore[misc,unused-ignore]  # Flower's 
 
 
 def in_order(grid: Grid) -> Grid:
-    """Let a grid name nodes, and return replies, in the order of the clients."""
+    """Let a grid name all nodes, and return replies, in the order of the clients.
+
+    Flower's nodes connect one by one while the server begins, and a strategy takes its share of
+    those that it finds. So the server waits until all are there.
+    """
     nodes, exchange = grid.get_node_ids, grid.send_and_receive
+
+    def get_node_ids() -> list[int]:
+        while len(found := sorted(nodes())) < CLIENTS:
+            sleep(0.01)
+        return found
 
     def send_and_receive(messages: Iterable[Message], **settings: Any) -> list[Message]:
         replies = exchange(messages, **settings)
         return sorted(replies, key=lambda reply: reply.metadata.src_node_id)
 
     changed: Any = grid
-    changed.get_node_ids = lambda: sorted(nodes())
+    changed.get_node_ids = get_node_ids
     changed.send_and_receive = send_and_receive
     return grid
 

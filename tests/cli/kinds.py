@@ -73,9 +73,9 @@ KINDS: Mapping[str, Scenario] = {
         network={"peers": {"kind": "ring"}},
         variants={"complete": {"network": {"peers": {"kind": "complete"}}}},
     ),
-    "nobody-takes-part": fleet(
+    "all-leave": fleet(
         fleet=[
-            {**FLEET[0], "count": 3, "battery": {"capacity": "1 J", "charge": "6 %"}},
+            {**FLEET[0], "count": 3, "battery": {"capacity": "1 mJ", "charge": "21 %"}},
         ]
     ),
     "batteries-and-carbon": fleet(

@@ -27,7 +27,7 @@ from tests.tiers import every, missing, some
 
 from .kinds import BASE, KINDS, fleet, write_data, write_scenario
 
-DRAWN = ("no-fleet", "nobody-takes-part", "stop-at-once", "no-optimum")
+DRAWN = ("no-fleet", "all-leave", "stop-at-once", "no-optimum")
 """Kinds of which every figure is drawn; to draw all would take longer than all else."""
 
 MADE_AGAIN = "rounds that are not numbers alone"
@@ -50,11 +50,11 @@ NO_VERDICT = {
 OTHER_DECISIONS = ("deadline", "closes-early", "asynchronous", "peers")
 """Kinds of which another fleet could decide otherwise, so that they are not priced again."""
 
-NO_ROUND = ("nobody-takes-part", "stop-at-once")
+NO_ROUND = ("all-leave", "stop-at-once")
 """Kinds of which no round ends, whose log could go on."""
 
 
-FAILING = ("diverging", "nobody-takes-part")
+FAILING = ("diverging", "all-leave")
 """Kinds of which a run does not end well."""
 
 
@@ -159,7 +159,7 @@ def refused(kind: str) -> set[str]:
         found |= {"run again", "reprice"}
     if kind == "stop-by-the-clock":  # it ended within a round
         found.add("reprice")
-    if kind in NO_ROUND:
+    if kind == "stop-at-once":  # the others begin a round, which the trace has
         found.add("trace of a round")
     return found
 

@@ -147,7 +147,7 @@ def test_every_repeated_key_is_listed_with_both_lines() -> None:
         ("a: [1,\n2", 2, "expected"),
         ("a: 'x\n\n", 3, "end of stream"),
         ("a: 1\nb: -", 2, "sequence entries"),
-        ("a: 1\n b: 2", 2, "mapping values"),
+        ("a: 1\n b: 2", 2, "indented differently from line 1"),
         ("a: 1\n---\nb: 2", 2, "another document"),
         ("a: *nowhere", 1, "undefined alias"),
         ("a: 1\nb: \x01", 2, "not allow"),

@@ -50,7 +50,7 @@ def evaluate(message, context):
 @server.main()
 def main(grid, context):
     rounds = context.run_config["num-server-rounds"]
-    strategy = FedAvg(min_available_nodes=3)  # Ray's clients appear one by one
+    strategy = FedAvg()
     result = strategy.start(grid, ArrayRecord([np.ones(300)]), num_rounds=rounds)
     np.save("final.npy", *result.arrays.to_numpy_ndarrays())
 """

@@ -126,8 +126,14 @@ def unit_for(size: float, unit: str) -> tuple[float, str]:
     if span is not None:
         return span
     power = 0 if not size or not isfinite(size) else int(f"{abs(size):.15e}".split("e")[1])
-    step = max(-10, min(power // 3, 10))
-    return float(f"1e{3 * step}"), f"{_PREFIXES[step + 10]}{unit}"
+    thousands, name = _prefixed(power, unit)
+    return float(f"1e{3 * thousands}"), name
+
+
+def _prefixed(power: int, unit: str) -> tuple[int, str]:
+    """Return the SI prefix of numbers of about 10^power, as a power of 1000, and the whole unit."""
+    thousands = max(-10, min(power // 3, 10))
+    return thousands, f"{_PREFIXES[thousands + 10]}{unit}"
 
 
 def _span(seconds: float) -> tuple[float, str] | None:
@@ -156,9 +162,9 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
         text = f"{number:,.{max(digits, 10)}g} {span[1]}"
     elif unit:
         mantissa, power = format_number(value or 0.0, f".{digits - 1}e").split("e")
-        step = max(-10, min(int(power) // 3, 10))
-        scaled = float(f"{mantissa}e{int(power) - 3 * step}")
-        text = f"{scaled:.{max(digits, 6)}g} {_PREFIXES[step + 10]}{unit}"
+        thousands, name = _prefixed(int(power), unit)
+        scaled = float(f"{mantissa}e{int(power) - 3 * thousands}")
+        text = f"{scaled:.{max(digits, 6)}g} {name}"
     else:
         text = format_number(value, ",.0f" if float(value).is_integer() else ",.1f")
     return text.replace("-", "\N{MINUS SIGN}")
@@ -175,24 +181,20 @@ def summands(values: "Sequence[float]", unit: str) -> list[str]:
     >>> summands([90.0, 120.0], "s")
     ['+1.50 min', '+2.00 min', '+3.50 min']
     """
-    size, name = 1.0, ""
-    if unit == "s":
-        largest = max(map(abs, (*values, fsum(values))))
-        size, name = _span(largest) or (size, name)
-    scaled_values = [value / size for value in values]
-    whole = fsum(scaled_values)
-    power = int(f"{max(map(abs, (*scaled_values, whole))):.{DIGITS - 1}e}".split("e")[1])
-    step, last = max(-10, min(power // 3, 10)), power - (DIGITS - 1)
-    if name:
-        step = 0
-    exact = [value / 10.0**last for value in scaled_values]
+    span = _span(max(map(abs, (*values, fsum(values))))) if unit == "s" else None
+    in_span = [value / span[0] for value in values] if span else values
+    largest = max(map(abs, (*in_span, fsum(in_span))))
+    power = int(f"{largest:.{DIGITS - 1}e}".split("e")[1])
+    last = power - (DIGITS - 1)
+    thousands, name = (0, span[1]) if span else _prefixed(power, unit)
+    exact = [value / 10.0**last for value in in_span]
     counts, total = [floor(value) for value in exact], round(fsum(exact))
     up = sorted(range(len(counts)), key=lambda place: counts[place] - exact[place])
     for place in up[: total - sum(counts)]:
         counts[place] += 1
-    scaled = (Decimal(count).scaleb(last - 3 * step) for count in (*counts, total))
+    scaled = (Decimal(count).scaleb(last - 3 * thousands) for count in (*counts, total))
     texts = (f"{number:{'+' if number else ''}f}" for number in scaled)
-    shown = (f"{text} {name or _PREFIXES[step + 10] + unit}" for text in texts)
+    shown = (f"{text} {name}" for text in texts)
     return [text.replace("-", "\N{MINUS SIGN}") for text in shown]
 
 

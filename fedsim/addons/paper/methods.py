@@ -73,15 +73,16 @@ _PARTS = ("device", "radio")
 
 def methods(study: ReportedStudy) -> str:
     """Return the paragraph as plain text with citations."""
+    own = chosen(study.first.scenario)
     parts = (
         _study(study),
         _variants(study),
-        _problem(study),
+        _problem(study, own),
         _fleet(study),
         _tiers(study.first.scenario),
         _wire(study),
         _network(study.first.scenario),
-        _rounds(study.first.scenario),
+        _rounds(study.first.scenario, own),
         _statistics(study),
         _versions(study),
     )
@@ -249,9 +250,10 @@ def _method(label: str, block: Mapping[str, Any]) -> str:
     return f"{label}{method}{_cite(of_algorithm(block))}{details or ' with its defaults'}"
 
 
-def _problem(study: ReportedStudy) -> Iterator[str]:
-    scenario, first = study.first.scenario, study.first
-    problem, own = scenario["problem"], chosen(scenario)
+def _problem(study: ReportedStudy, own: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences on the problem; `own` are the settings that are no defaults."""
+    first = study.first
+    problem = first.scenario["problem"]
     samples = int(first.rows(study.clients)["samples"].sum())
     clients = int(first.summary["clients"])
     values = f"{int(first.summary['dimension']):,} values"
@@ -415,7 +417,8 @@ def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
     yield f"The network is a {network['topology']}{details}, in the {network['model']} model."
 
 
-def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
+def _rounds(scenario: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences on rounds; `own` are the settings that are no defaults."""
     silence = scenario["silence"]
     if silence["kind"] == "beacon":
         yield "A client that leaves out its update sends a beacon, a message of a header alone."
@@ -424,7 +427,7 @@ def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
         yield f"A round ends {silence['after']} after its broadcast."
     else:
         yield f"Clients that leave out their updates follow the rule {silence['kind']}."
-    policy, own = scenario["participation"]["kind"], chosen(scenario)
+    policy = scenario["participation"]["kind"]
     who = "All clients take part in every round" if policy == "full" else ""
     yield f"{who or f'Client sampling is {policy}'}{_details(own, 'participation')}."
     if scenario["counting"] == "iterates":

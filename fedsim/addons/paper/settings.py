@@ -48,7 +48,7 @@ def _chosen_keys(block: object, written: object, path: str = "") -> Iterator[str
     """Yield the keys of a block that differ from their defaults, and those of the blocks in it.
 
     Args:
-        block: a block, a list of blocks, or a value.
+        block: the part of the scenario to look at: a block, a list of blocks, or a single value.
         written: the same as plain data.
         path: its key.
     """

@@ -55,8 +55,8 @@ def robustness_figure(study: Drawn, title: str) -> Figure:
 
     The upper row has one panel per cost. It has one bar per variant over 90 % of the worlds, a mark
     at the ratio with the original constants, and the probability that the variant costs less than
-    the one it is compared with. The lower row shows the variant whose verdict is least certain: its
-    ratio with each constant at the ends of its interval.
+    the one it is compared with. The lower row is about the variant whose verdict is least certain.
+    For each constant, it shows the variant's ratio at both ends of the constant's interval.
     """
     rows_against = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]

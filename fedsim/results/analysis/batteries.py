@@ -218,7 +218,7 @@ def _idling(clients: pd.DataFrame, threshold: Array, efficiency: Array) -> Array
     """
     columns = ("initial_joules", "drained_joules", "joules", "idle_joules", "run_s")
     initial, drained, joules, idle, run = (clients[name].to_numpy(np.float64) for name in columns)
-    # What is neither computing nor radio work: idle power behind the efficiency, self-discharge.
+    # The battery has supplied idle power, with the losses of discharging, and its self-discharge.
     taken = drained - (joules - idle) / efficiency
     usable = np.maximum(initial - threshold, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -41,6 +41,11 @@ def display_names(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
     return [names.get(str(node), str(node)) for node in nodes]
 
 
+def has_groups(clients: pd.DataFrame) -> bool:
+    """Return whether a client table has clients of several groups of the fleet."""
+    return "group" in clients and len(set(clients["group"])) > 1
+
+
 def names_with_groups(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
     """Return the names of these nodes, with the group of each if the fleet has several.
 
@@ -50,7 +55,7 @@ def names_with_groups(nodes: Iterable[object], clients: pd.DataFrame) -> list[st
     """
     nodes = list(map(str, nodes))
     names = display_names(nodes, clients)
-    if "group" not in clients or clients["group"].nunique() < 2:
+    if not has_groups(clients):
         return names
     groups = dict(zip(clients["client"].astype(str), clients["group"], strict=True))
     return [

@@ -313,8 +313,8 @@ def notes_on_tails(costs: pd.DataFrame) -> list[str]:
 def notes_on_means(costs: pd.DataFrame) -> list[str]:
     """Return a line on means and ratios, if several variants with several runs have costs.
 
-    The ratio of two means is another number than the mean of ratios: 1.66 kJ and 916 J are 45 %
-    apart, where the answer states 43 %.
+    A reader who divides the printed means gets another number than the answer states. Means of
+    1.66 kJ and 916 J differ by 45 %, and the geometric mean of the paired ratios is 43 % below 1.
 
     >>> notes_on_means(pd.DataFrame({"runs": [3, 3], "joules": [1660.0, 916.0]}))
     ['costs are means over seeds; ratios and savings are geometric means of paired ratios']

@@ -9,7 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fedsim.results.analysis import critical_path, quantity
-from fedsim.results.analysis.client_names import display_names, kinds_of, names_with_groups
+from fedsim.results.analysis.client_names import (
+    display_names,
+    has_groups,
+    kinds_of,
+    names_with_groups,
+)
 from fedsim.results.analysis.plots.canvas import add_keys
 from fedsim.results.analysis.plots.rounds import COLUMNS, MOST, Lanes, Window, draw_round, windows
 from fedsim.results.analysis.style import STATE_ORDER, STATES
@@ -121,7 +126,7 @@ def figure(
 
 def _groups(clients: pd.DataFrame) -> str:
     """Return what the groups of the lanes are; empty if the fleet has only one."""
-    if "group" not in clients or clients["group"].nunique() < 2:
+    if not has_groups(clients):
         return ""
     return f". Groups of the fleet: {'; '.join(sorted(set(kinds_of(clients))))}"
 

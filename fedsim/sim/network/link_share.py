@@ -39,13 +39,17 @@ Flow = Any
 """A `SharedTransfer`, or the record of a flow."""
 
 SHARING_ENDS, SHARING_CAPS, CAPPED_ENDS, CAPPED_CAPS = range(4)
-"""Orders of the flows of a side: by their ends, or in the order in which they change sides, which
-is by cap, and the largest first on the capped side. Ties are in the order of arrival."""
+"""Orders of the flows of a side. Two are by their ends. Two are by cap, as flows change sides: the
+sharing side begins with the smallest cap, and the capped side with the largest. Of equal flows the
+one that arrived first comes first."""
 
 
 @law
 def settle(link: Link) -> None:
-    """Admit new flows, recompute the share, and wait for the next end: once per instant."""
+    """Admit new flows, recompute the share, and wait for the next end.
+
+    It is called once per instant, for all changes of this instant.
+    """
     link.settling = False
     advance(link)
     link.admit()
@@ -70,8 +74,8 @@ def advance(link: Link) -> None:
 def all_fit(link: Link, wanted: float) -> bool:
     """Return whether new flows, with this sum of caps, all run at their cap.
 
-    The first side of a new flow is a matter of speed: `balance` moves it if needed. If all fit, the
-    capped side is right, and they are spared two moves.
+    New flows may enter either side: `balance` moves those that are on the wrong one. If all of them
+    fit, none has to be moved from the capped side, which is faster.
     """
     fits: bool = link.demand + wanted <= link.capacity and not link.sharing
     return fits

@@ -1,7 +1,7 @@
 """What a queue has for the sharing of its link by streams: see `link_share`, whose laws it is for.
 
-Its flows are one list in the order of arrival, those that are not admitted yet at its end. There is
-no heap: few streams share a link, as only long messages become one.
+Its flows are in one list, in the order of arrival. Flows that are not admitted yet are at its end.
+There is no heap, since few flows share a link: only long messages become streams.
 """
 
 from math import inf
@@ -115,7 +115,10 @@ def _await_end(q: Record, end: float) -> None:
 
 @method("queue", "end", inlined=False)
 def _end(q: Record, ended: Record) -> None:
-    """Drop a flow; insert a message's flow into the list of ended ones, by serial number."""
+    """Drop a complete flow. If a message owns it, list it among the ended flows.
+
+    That list is in the order of serial numbers, which is the order of arrival.
+    """
     W, node = q.words, place_of(ended)
     q.drop(ended, 0.0)
     if not ended.owner:

@@ -46,7 +46,7 @@ QUALITY_RULE = (
     "Variants differ if both Student's t test of the differences and the sign test say so. p is"
     " corrected for all pairs of variants (Holm)."
 )
-"""What stands below a table of differences in quality."""
+"""The note below a table of differences in quality."""
 
 NO_DIFFERENCE = "no difference found"
 """The verdict where the seeds do not tell two variants apart."""
@@ -110,7 +110,7 @@ def quality_clause(
 
     Args:
         rounds: the round tables of complete runs, as `Result.rounds` has them.
-        pair: the variant, and the one it is compared with.
+        pair: a variant, and the variant that it is compared with.
         label: what to call the variant.
         confidence: of the interval and the test, between 0 and 1.
     """
@@ -178,8 +178,8 @@ class _Compared(NamedTuple):
         decisions: on exp(figure / scale) as costs, so that logarithms of their ratios are
             differences of figures.
         measure: column of the round table.
-        scale: the largest size of a figure. Divided by it, figures are of the size of logarithms
-            of ratios, for which the rule has its bound on rounding errors.
+        scale: the largest absolute value of a figure. Figures are divided by it, since the rule's
+            bound on rounding errors is for numbers of about 1.
     """
 
     decisions: Decisions

@@ -257,11 +257,11 @@ def _problem(study: ReportedStudy, own: Mapping[str, str]) -> Iterator[str]:
     samples = int(first.rows(study.clients)["samples"].sum())
     clients = int(first.summary["clients"])
     values = f"{int(first.summary['dimension']):,} values"
-    yield f"The model is {_model(problem['loss'], own)} ({values}). It is trained on {study.data}."
+    yield f"The model is {_model(problem['loss'], own)} ({values})."
+    yield f"It is trained on {_source(study)}."
     data = problem.get("data") or {}
     if steps := data.get("preprocess"):
-        names = [step if isinstance(step, str) else format_value(step) for step in steps]
-        yield f"The data are preprocessed by {_and(names)}."
+        yield f"Before training, {_and([_step(step) for step in steps])}."
     held_out = (problem.get("test") or {}).get("fraction")
     if held_out:
         yield f"Of the samples, {100 * float(held_out):g} % are held out for tests."
@@ -276,6 +276,35 @@ def _problem(study: ReportedStudy, own: Mapping[str, str]) -> Iterator[str]:
     )
     if rows_fitted := _FITTED.get(str(data.get("fit"))):
         yield f"Missing values are filled and features scaled by what is fitted on {rows_fitted}."
+
+
+_STEPS = {
+    "standardise": "each feature is scaled to mean 0 and variance 1",
+    "unit-range": "each feature is scaled to [0, 1]",
+    "max-abs": "each feature is divided by its largest magnitude",
+    "unit-rows": "each sample is scaled to Euclidean norm 1",
+    "intercept": "a column of ones is appended",
+    "first": "only the first {first} features are kept",
+    "divide": "all features are divided by {divide:g}",
+}
+"""What the steps of preprocessing do."""
+
+
+def _step(step: str | Mapping[str, Any]) -> str:
+    """Return what a step of preprocessing does.
+
+    >>> _step({"divide": 255})
+    'all features are divided by 255'
+    """
+    if isinstance(step, str):
+        return _STEPS[step]
+    return _STEPS[next(iter(step))].format_map(step)
+
+
+def _source(study: ReportedStudy) -> str:
+    """Return the name of the data, and of the package they come with."""
+    data = study.first.scenario["problem"].get("data") or {}
+    return f"{study.data} (scikit-learn)" if data.get("kind") == "sklearn" else study.data
 
 
 _MODELS = {

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.addons.paper import write_paper
 from fedsim.addons.paper.bibliography import bibtex, of_constants, reference_of, references_in
-from fedsim.addons.paper.methods import as_latex, digest, methods, references
+from fedsim.addons.paper.methods import _step, as_latex, digest, methods, references
 from fedsim.addons.paper.settings import settings_table
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios.presets import RADIOS
+from fedsim.problems.data.preprocess import Step
 from fedsim.results.analysis import Comparison, paper_tables
 from fedsim.results.analysis.latex import (
     PaperCell,
@@ -187,7 +188,7 @@ def test_every_value_that_a_scenario_gives_is_in_the_paragraph_or_in_the_table(
     text = methods(study)
     for said in (
         "a network with one hidden layer of 7 units",
-        "preprocessed by standardise",
+        "Before training, each feature is scaled to mean 0 and variance 1.",
         "25 % are held out",
         "dirichlet split (alpha 0.3)",
         "3 local steps, batches of 8 and step size 0.3",
@@ -397,3 +398,10 @@ def test_small_results_keep_their_digits_and_a_column_that_aligns_them() -> None
     table = PaperTable("results", "Results.", [PaperColumn("Gap", cells)])
     assert "S[table-format=1.2e-2]" in table.latex()
     assert "\n2.68e-5 \\\\\n1.24e-10 \\\\\n" in table.latex()
+
+
+def test_every_step_of_preprocessing_has_a_sentence() -> None:
+    words, *blocks = get_args(Step)
+    numbers = {field: 3 for block in blocks for field in block.model_fields}
+    for step in (*get_args(words), *({field: value} for field, value in numbers.items())):
+        assert " " in _step(step)

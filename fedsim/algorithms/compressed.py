@@ -81,7 +81,7 @@ class CompressedDescent(Algorithm):
             return (
                 f"got {alpha:.4g}, but with omega = {omega:.3g} compressed gradients are known to"
                 f" settle for steps of at most 1/((1 + 2 omega/M) M L_max) = {bound:.4g} (Gorbunov,"
-                " Hanzely, Richtarik 2020, on quantised gradients)"
+                " Hanzely, Richtarik 2020, on quantized gradients)"
             )
 
         whole = info.clients * info.largest_smoothness

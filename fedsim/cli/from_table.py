@@ -117,7 +117,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "variants:",
             "  fedavg: {}  # five local steps between messages",
             "  one-step: {algorithm: {local_steps: 1}}  # one gradient step per round",
-            "  qsgd:  # fedavg with quantised updates",
+            "  qsgd:  # fedavg with quantized updates",
             "    wire: {up: {compressor: {kind: qsgd, levels: 16}}}",
             "",
         ]

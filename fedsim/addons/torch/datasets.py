@@ -157,12 +157,12 @@ def as_array(value: Any) -> NDArray[Any]:
     bfloat16, which NumPy lacks, is converted to float32, which represents it exactly.
 
     Raises:
-        DataError: the tensor is sparse, quantised or on `meta`.
+        DataError: the tensor is sparse, quantized or on `meta`.
     """
     if not isinstance(value, torch.Tensor):
         return _labels_as_read(value, "rows")
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
-        sort = "quantised" if value.is_quantized else "on meta" if value.is_meta else "sparse"
+        sort = "quantized" if value.is_quantized else "on meta" if value.is_meta else "sparse"
         raise DataError("data", f"got a tensor that is {sort}; expected a dense one")
     plain = value.detach().cpu().resolve_conj().resolve_neg()
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()

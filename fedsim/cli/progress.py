@@ -93,14 +93,16 @@ def print_ends(result: Result, labels: Mapping[str, str], *, reported: bool = Fa
     Args:
         result: the runs.
         labels: variant -> what it is called.
-        reported: whether `report` follows, which names failed runs itself.
+        reported: whether `report` follows, which names failed runs itself. A terminal that shows
+            both streams has them once.
     """
     if not result.runs:  # a shard can be empty
         return 0
     complete = result.summary["status"].map(lambda status: end_of(status).complete)
     incomplete = result.summary[~complete]  # notes report on complete ones
+    once_shown = reported and _out.is_terminal and _err.is_terminal
     for row in incomplete.to_dict("records"):
-        if reported and has_failed(row["status"]):
+        if once_shown and has_failed(row["status"]):
             continue
         ending = Ending(row["status"], row["reason"])
         _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")

@@ -1,7 +1,7 @@
 """Progress of a campaign as a table that is redrawn, and the report at its end."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isnan
@@ -16,12 +16,13 @@ from fedsim.cli.app import err as _err
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import print_answer, write_output
 from fedsim.cli.app import remark as _remark
+from fedsim.core.errors import Unfinished
 from fedsim.core.progress import current_activity
 from fedsim.core.text import format_number, visible
 from fedsim.results import analysis
 from fedsim.results.display import Shown
 from fedsim.results.record.scenarios import once
-from fedsim.results.record.summary import Ending, end_of
+from fedsim.results.record.summary import Ending, end_of, has_failed
 from fedsim.results.record.variants import labels as called_by
 from fedsim.results.result import Result
 from fedsim.running.run import RunProgress, Watch
@@ -51,15 +52,29 @@ def report(result: Result, *, quiet: bool = False) -> None:
         _remark(note)
 
 
-def report_part(result: Result, count: int) -> None:
-    """Print answer and tables of the complete runs of a study of `count`; others have failed."""
+def report_part(result: Result, count: int, error: Exception) -> None:
+    """Print answer and tables of the complete runs of a study of `count`; others have failed.
+
+    Args:
+        result: the complete runs.
+        count: the number of runs of the study.
+        error: of the others.
+    """
     extent = f"incomplete, {len(result.runs)} of {count} runs"
-    _err.print(f"{extent}: why others failed is below the tables", style="red")
+    _out.print(escape("\n".join(_reasons(error))))
     shown = result.shown
     _print_tables(replace(shown, name=f"{shown.name} ({extent})"))
     _out.print(f"event logs and tables in {escape(str(result.folder))}")
     for note in once(result.seen):
         _remark(note)
+
+
+def _reasons(error: Exception) -> Sequence[str]:
+    """Return for each failed run a line with the reason."""
+    if isinstance(error, Unfinished):
+        return error.failures
+    where = " ".join(getattr(error, "__notes__", ()))
+    return [f"failed {where}: {error}" if where else f"failed: {error}"]
 
 
 def _print_tables(shown: Shown) -> None:
@@ -72,13 +87,23 @@ def _print_tables(shown: Shown) -> None:
         _out.print(table)
 
 
-def print_ends(result: Result, labels: Mapping[str, str]) -> int:
-    """Print the ends of incomplete runs; return the exit code."""
+def print_ends(result: Result, labels: Mapping[str, str], *, reported: bool = False) -> int:
+    """Print the ends of incomplete runs; return the exit code.
+
+    Args:
+        result: the runs.
+        labels: variant -> what it is called.
+        reported: whether `report` follows, which names failed runs itself. A terminal that shows
+            both streams has them once.
+    """
     if not result.runs:  # a shard can be empty
         return 0
     complete = result.summary["status"].map(lambda status: end_of(status).complete)
     incomplete = result.summary[~complete]  # notes report on complete ones
+    once_shown = reported and _out.is_terminal and _err.is_terminal
     for row in incomplete.to_dict("records"):
+        if once_shown and has_failed(row["status"]):
+            continue
         ending = Ending(row["status"], row["reason"])
         _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
     return max((end_of(status).code for status in incomplete["status"]), default=0)

@@ -106,11 +106,12 @@ def run_command(
                 with show as callback, _theory():
                     explain_state(partial(_describe_saved, out, count, ended))
                     result = make(watch=once(callback, ended), rescue=rescued.append)
-            except Exception:
+            except Exception as error:
                 for part in rescued if share == WHOLE and not as_json else ():
-                    report_part(part, count)
+                    report_part(part, count, error)
                 raise
-            code = print_ends(result, labels)  # before the tables, so that failures are not missed
+            # Before the tables, so that failures are not missed.
+            code = print_ends(result, labels, reported=share == WHOLE and not as_json)
             kept = _count_kept(result, before)
             _print_result(result, kept, share, as_json=as_json, quiet=quiet)
         if not as_json:

@@ -5,7 +5,7 @@ talks to a view of the server, and to views of the clients. So a wrapper can exc
 its own before and after those of the method, and works in every world.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol, cast
 
 from fedsim.core.ports import Array, Client, Message, Server, Silence
@@ -88,6 +88,14 @@ class Wrapper:
     def abandons(self) -> bool:
         """Whether the server may abandon rounds by itself."""
         return bool(getattr(self.method, "abandons", False))
+
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield notes on what it changed in a run, each with its key; by default, none.
+
+        Those of the wrappers that it runs come after its own.
+        """
+        if isinstance(self.method, Wrapper):
+            yield from self.method.run_notes()
 
     def afterwards(self, client: Client[Any]) -> Any:
         """Continue at a client after its reply, as the method does."""

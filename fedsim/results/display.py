@@ -21,7 +21,7 @@ from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import leading, reference_answer
 from fedsim.results.analysis.compare.caveats import read_doubts
-from fedsim.results.analysis.compare.cost_tables import misses
+from fedsim.results.analysis.compare.cost_tables import failed_in_words, misses, without_failed
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
@@ -123,10 +123,24 @@ class Shown:
 
     def answer(self) -> str:
         """Return a sentence on the cheapest variant and the certainty of that; empty if unknown."""
+        return ". ".join(filter(None, (*self.failures(), self._verdict())))
+
+    def failures(self) -> list[str]:
+        """Return for each variant with failed runs why the first of them failed."""
+        if self.summary.empty:
+            return []
+        return list(failed_in_words(self.summary, self.labels))
+
+    def _verdict(self) -> str:
         if mixed := self._mixed:
             return mixed
         target, (costs, worlds) = self._question
-        return analysis.answer(costs, target, self.labels, rounds=self.rounds, worlds=worlds)
+        return analysis.answer(costs, target, self._ranked, rounds=self.rounds, worlds=worlds)
+
+    @property
+    def _ranked(self) -> dict[str, str]:
+        """The labels of the variants of which not all runs have failed."""
+        return without_failed(self.summary, self.labels) if len(self.summary) else {}
 
     @property
     def _mixed(self) -> str:
@@ -138,7 +152,7 @@ class Shown:
         if self._mixed or self.summary.empty:
             return None
         target, (costs, worlds) = self._question
-        pair = leading(costs, target, self.labels, worlds=worlds)
+        pair = leading(costs, target, self._ranked, worlds=worlds)
         return analysis.explain(self.runs, self.rounds, costs, pair)
 
     def reference(self) -> str:
@@ -146,7 +160,7 @@ class Shown:
         if self._mixed or self.summary.empty:
             return ""
         target, (costs, worlds) = self._question
-        return reference_answer(costs, target, self.labels, worlds=worlds)
+        return reference_answer(costs, target, self._ranked, worlds=worlds)
 
     @cached_property
     def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
@@ -160,9 +174,10 @@ class Shown:
     def explained_answer(self) -> list[str | Table]:
         """Return the answer, its causes, and where it is open the verdict on the first variant.
 
-        Empty if there is no answer.
+        Failures of runs come before it. Empty if there is no answer.
         """
-        return analysis.explained(self.answer(), self.causes(), self.reference())
+        said = analysis.explained(self._verdict(), self.causes(), self.reference())
+        return [*self.failures(), *said]
 
     def costs(self, most: int | None = None) -> Table:
         """Return the table of each variant's cost to its target, or in total if it has no target.
@@ -178,7 +193,8 @@ class Shown:
             title += f"; the first {most} of {len(labels)} variants"
         notes = list(misses(self, costs, target, {name: labels[name] for name in shown}))
         names = mark_labels(labels, self.notes)
-        return analysis.cost_table(means, names, title, notes, target.arrived)
+        failed = labels.keys() - self._ranked
+        return analysis.cost_table(means, names, title, notes, target.arrived, failed)
 
     def outcome(self, most: int | None = None) -> Table:
         """Return the table of each variant's final figures and reasons for the end; see `costs`."""

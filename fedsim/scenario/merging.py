@@ -228,6 +228,11 @@ def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
     items = f"{length} item{'s' if length != 1 else ''}"
     listed, key = format_path(path[:-1]), path[-1]
     message = f"{listed} has {items}, numbered from 0; accepted here: {numbers}"
+    if listed == "fleet" and key == str(length):
+        message += (
+            ". To give some of its clients other keys, split the last group in the base scenario"
+            f" into two, whose counts add up to its count; the second one is then fleet.{key}"
+        )
     if length and not key.isdigit():
         message += f"; did you mean {listed}.0.{key}?"
     return Fault(str(origin), format_path(path), message)

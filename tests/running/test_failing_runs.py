@@ -272,4 +272,7 @@ def test_the_command_shows_complete_variants_beside_a_failed_one(
     assert "fast reaches a gap below 2000 with " in words
     assert f"mixed (incomplete, {2 * seeds} of {3 * seeds} runs): " in words
     assert "a defect" in done.stderr
-    assert "broken" not in done.stdout
+    reasons, answer = words.split("fast reaches", 1)  # why runs failed comes first
+    assert reasons.count("broken, seed") == seeds
+    assert "a defect" in reasons
+    assert "broken" not in answer

@@ -212,6 +212,33 @@ def test_a_run_that_ends_above_where_it_began_says_so_everywhere(tmp_path: Path)
     assert sum("above" in text and "above its initial value" in text for text in caveats) == 1
 
 
+FLIPPED = {"count": 2, "attack": {"kind": "sign-flip", "scale": 50}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "blame"),
+    [
+        ({}, "2 of 5 clients attack, and the mean does not withstand it: give aggregation: "),
+        (
+            {"aggregation": {"kind": "trimmed-mean", "byzantine": 1}},
+            "2 of 5 clients attack, and trimmed-mean withstands 1 (aggregation.byzantine): give",
+        ),
+        ({"aggregation": "median", "algorithm": {**GD, "step_size": "30/L"}}, "step_size is"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+def test_an_attack_is_named_as_the_cause_of_a_risen_objective_before_the_step_size(
+    rule: dict[str, Any], blame: str
+) -> None:
+    fleet = [{**small()["fleet"][0], "count": 3}, {**small()["fleet"][0], **FLIPPED}]
+    attacked = {"algorithm": GD, "fleet": fleet, "stop": {"rounds": 3}, **rule}
+    result = fedsim.run(small(**attacked), check=False)
+    told = [note.text for note in result.notes if note.key == "objective"]
+    told += [str(each) for each in result.summary["reason"] if "diverged" in str(each)]
+    assert any(f"; {blame}" in text for text in told), told
+    assert ("step_size" in told[0]) == (blame == "step_size is")
+
+
 def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:
     (summary,) = fedsim.run(small(algorithm=GD)).summary.to_dict("records")
     plan = load(small(algorithm=GD))

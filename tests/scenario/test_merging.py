@@ -138,8 +138,20 @@ def test_a_path_in_a_variant_drops_the_keys_of_a_former_kind() -> None:
 def test_a_path_in_a_variant_beyond_the_end_of_a_list_is_a_fault() -> None:
     over = {"a": {"fleet.1.count": 3}}
     plain, faults = names({"fleet": [{"count": 1}], "variants": over})
-    expected = "variant a: fleet has 1 item, numbered from 0; accepted here: 0"
-    assert (list(plain), faults) == (["base"], [("fleet.1", expected)])
+    expected = "variant a: fleet has 1 item, numbered from 0; accepted here: 0. "
+    assert list(plain) == ["base"]
+    ((key, text),) = faults
+    assert key == "fleet.1"
+    assert text.startswith(expected)
+    assert "split the last group in the base scenario into two" in text
+    assert text.endswith("the second one is then fleet.1")
+
+
+@pytest.mark.parametrize("key", ["fleet.3", "fleet.x", "measures.1"])
+def test_only_the_group_behind_the_last_one_is_advised_to_be_split_off(key: str) -> None:
+    base = {"fleet": [{"count": 1}], "measures": ["x"], "variants": {"a": {f"{key}.count": 3}}}
+    ((_, text),) = names(base)[1]
+    assert "split" not in text
 
 
 @pytest.mark.parametrize("scenario", [{}, {"variants": None}, {"variants": {}}])

@@ -19,14 +19,19 @@ def clipped(vector: Array, bound: float) -> Array:
     >>> clipped(np.array([3.0, 4.0]), 1.0).tolist()
     [0.6000000000000001, 0.8]
     """
-    # Unlike a sum along an axis, this is the dot product of each row, as in the norm of one vector.
-    rows = np.atleast_1d(vector)  # a number has a norm, too
-    norms = np.sqrt(np.vecdot(rows, rows))
+    norms = norms_of(vector)
     if not (norms > bound).any():
         return vector
     with np.errstate(divide="ignore"):
         factors = np.where(norms > bound, bound / norms, 1.0)
-    return (rows * factors[..., None]).reshape(vector.shape)
+    return (np.atleast_1d(vector) * factors[..., None]).reshape(vector.shape)
+
+
+def norms_of(vector: Array) -> Array:
+    """Return the L2 norm of a vector, shape (), or of each row of several, shape (n,)."""
+    # Unlike a sum along an axis, this is the dot product of each row, as in the norm of one vector.
+    rows = np.atleast_1d(vector)  # a number has a norm, too
+    return np.asarray(np.sqrt(np.vecdot(rows, rows)))
 
 
 def next_clip(spec: AdaptiveClip, clip: float, share: float) -> float:

@@ -1,6 +1,6 @@
 """A method whose clients clip what they send, and whose sums have noise."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from math import ceil, inf, log2
 from typing import Any, ClassVar, cast
@@ -21,9 +21,10 @@ from fedsim.core.ports import (
     Structure,
 )
 from fedsim.core.streams import Streams
+from fedsim.protocol.clip_counts import ClipCounts
 from fedsim.protocol.privacy.accounting import Account, Bound
 from fedsim.protocol.privacy.blocks import AdaptiveClip, Privacy
-from fedsim.protocol.privacy.clipping import clipped, next_clip
+from fedsim.protocol.privacy.clipping import clipped, next_clip, norms_of
 from fedsim.protocol.privacy.noise import Tree, discrete_gaussian, gaussian, skellam, tau
 from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.wrapping import View, Wrapped, Wrapper
@@ -142,6 +143,15 @@ class PrivateMethod(Wrapper):
         self._server_rng, self._count_rng = streams("privacy"), streams("privacy", "count")
         self._streams, self._client_rngs = streams, dict[ClientId, np.random.Generator]()
         self._trees = dict[str, tuple[Tree, Tree]]()
+        self.clipped = ClipCounts(self.terms.spec.first_clip)
+
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield whether a fixed clip has shortened more vectors than one at their median does."""
+        if not isinstance(self.terms.spec.clip, AdaptiveClip) and self.clipped.share > 0.5:
+            text = f"{self.clipped}, which then count less in the model than without privacy"
+            usual = "a clip near the median norm is usual; the noise grows in proportion to it"
+            yield "privacy.clip", f"{text}; {usual}"
+        yield from super().run_notes()
 
     @property
     def in_rows(self) -> bool:
@@ -373,12 +383,15 @@ class _PrivateClient(View):
         super().__init__(client)
         self._method = method
         self._bound = clip * method.terms.fields**-0.5
+        self._fixed = not isinstance(method.terms.spec.clip, AdaptiveClip)
         self.within = True
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
         """Pack a vector of at most the clip; see `fedsim.core.ports.Client.pack`."""
         terms = self._method.terms
         sent = clipped(vector, self._bound)
+        if self._fixed:
+            self._method.clipped.add(norms_of(vector) * terms.fields**0.5)
         self.within = self.within and sent is vector
         deviation = terms.spec.noise * self._bound / terms.fields**-0.5
         if terms.spec.where == "clients" and deviation:

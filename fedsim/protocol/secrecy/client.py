@@ -20,6 +20,7 @@ from fedsim.core.ports import (
     Structure,
     Work,
 )
+from fedsim.protocol.clip_counts import ClipCounts
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import Agreement
 from fedsim.protocol.secrecy.integers import IntegerCode, Integers, Noise
@@ -141,8 +142,9 @@ class Included:
 class SecretClient(View):
     """A client whose vectors are rounded to integers, of which the server only learns the sum."""
 
-    def __init__(self, client: Client[SecretMemory], known: Agreement) -> None:
+    def __init__(self, client: Client[SecretMemory], known: Agreement, clipped: ClipCounts) -> None:
         super().__init__(client)
+        self._clipped = clipped
         self.state = client.state.inner
         self._known, self._scheme, self._run = known, client.state.scheme, client.state.run
 
@@ -178,6 +180,8 @@ class SecretClient(View):
             places = self._known.places(field, packed.size, self._run)
         if places is not None:
             sent = packed[places] * self._known.sampled(field, packed.size)[1]
+        if packed.ndim:
+            self._clipped.add(float(np.linalg.norm(sent)))
         integers = code.encode(sent, self._seen.rng, factor, noise)
         # Of a number, too, this is an array.
         values = np.asarray(code.decode(integers, factor))

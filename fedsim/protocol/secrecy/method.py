@@ -1,8 +1,10 @@
 """The wrapper that runs a method under secure aggregation."""
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from fedsim.core.ports import Array, Client, Message, Server, Silence
+from fedsim.protocol.clip_counts import ClipCounts
 from fedsim.protocol.secrecy import client as clients
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import Agreement
@@ -35,6 +37,20 @@ class SecretMethod(Wrapper):
     def __init__(self, method: Wrapped, known: Agreement) -> None:
         super().__init__(method)
         self.known = known
+        self.clipped = ClipCounts(known.block.clip)
+
+    async def serve(self, server: Server) -> None:
+        """Run the method's server; a run that starts again counts its vectors again."""
+        self.clipped = ClipCounts(self.known.block.clip)
+        await super().serve(server)
+
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield whether the clip has shortened vectors, and the clip that would have kept them."""
+        if self.clipped.shortened:
+            text = f"{self.clipped}: this changes the training, and is not needed for secrecy"
+            enough = f"a clip of {self.clipped.sufficient:g} keeps vectors of these norms"
+            yield "secrecy.clip", f"{text}; {enough} as they are"
+        yield from super().run_notes()
 
     def describe(self, clients: int, plain: int) -> str:
         """Return the bits of a client's messages in a round, with and without secrecy.
@@ -78,7 +94,7 @@ class SecretMethod(Wrapper):
 
     def client(self, client: Client[SecretMemory]) -> Client[Any]:
         """Return a client, whose vectors are rounded to integers."""
-        return cast("Client[Any]", SecretClient(client, self.known))
+        return cast("Client[Any]", SecretClient(client, self.known, self.clipped))
 
     def memory(self, initial: Array) -> SecretMemory:
         """Return a client's memory."""

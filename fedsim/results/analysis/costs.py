@@ -1,6 +1,6 @@
 """The costs of reaching a target: from round tables to tables of costs with readable units."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import isnan
 from operator import ge, le, lt
 from typing import Any, Literal
@@ -330,6 +330,7 @@ def cost_table(
     title: str,
     notes: Sequence[str] = (),
     arrived: str = "reached",
+    failed: Collection[str] = (),
 ) -> Table:
     """Return a table of `mean_cost`, one row per variant.
 
@@ -339,6 +340,7 @@ def cost_table(
         title: above the table.
         notes: below it, a line each.
         arrived: head of the numbers of runs that the means are over.
+        failed: the variants whose runs have all failed.
 
     Example:
         >>> costs = final_cost(result.rounds)
@@ -364,7 +366,7 @@ def cost_table(
         if not np.isnan(row["round"]):
             cells += [cost_text(column, row[column]) for column in columns]
         else:
-            cells.append("not reached")
+            cells.append("failed" if name in failed else "not reached")
         table.add_row(*cells)
     return table
 

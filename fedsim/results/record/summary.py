@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedsim.core.errors import RunError
+from fedsim.core.errors import Diverged, RunError
 from fedsim.core.text import format_number
 from fedsim.results.record.manifest import check_kinds, read_mapping
 
@@ -156,6 +156,17 @@ def is_whole(status: object) -> bool:
     [True, True, True, False]
     """
     return status in ENDS
+
+
+def has_failed(status: object) -> bool:
+    """Return whether an error has ended a run, so that it says nothing of its method's costs.
+
+    A run whose model diverged has not failed: it shows what the method does.
+
+    >>> [has_failed(each) for each in ("done", "no-clients", "diverged", "failed", "deadlock")]
+    [False, False, False, True, True]
+    """
+    return not is_whole(status) and status != status_of(Diverged)
 
 
 def is_empty(summary: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
+from fedsim.results.analysis.compare.cost_tables import failed_in_words
 from fedsim.results.analysis.compare.quality import QUALITY_RULE, interval, signed
 from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
@@ -39,10 +40,14 @@ class PageAnswer(NamedTuple):
 def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
     """Yield the sentences at the top of the page, in the words of `compare`, with their causes.
 
-    The first one says how many clients left for good, if any did, since the rest is without them.
+    The first ones say which runs failed, and how many clients left for good, if any did, since the
+    rest is without them.
     For each target there is an answer with its causes. If the answer is open, the verdict on the
     first variant follows.
     """
+    runs = study.comparison.runs
+    failed = failed_in_words(runs.summary, runs.labels)
+    yield from (PageAnswer(f"{_begin(study, text)}.") for text in failed)
     yield from map(PageAnswer, _departures(study))
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")

@@ -1,6 +1,6 @@
 """A job: one run, ready to start."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import nan
@@ -20,6 +20,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.privacy.wrapper import EPSILON, PrivateMethod, Terms
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
+from fedsim.protocol.wrapping import Wrapper
 from fedsim.results.record.client_table import Facts
 from fedsim.results.record.folder import MODELS
 from fedsim.results.record.manifest import EVERY
@@ -105,7 +106,7 @@ class ExecutableRun(Protocol):
         ...
 
     def run_notes(self) -> Iterable[tuple[str, str]]:
-        """Return notes on the clients' own programs, each a key and a sentence."""
+        """Return notes on what the run changed, each a key and a sentence."""
         ...
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
@@ -315,12 +316,18 @@ class Job:
         spent = {} if self._private is None else {EPSILON: self._private.account.epsilons.tolist()}
         return {**facts, **spent}
 
-    def run_notes(self) -> Iterable[tuple[str, str]]:
-        """Return notes on what clients' own programs did, each a key and a sentence."""
-        return self.problem.run_notes() if isinstance(self.problem, ProgramProblem) else ()
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield notes on clients' own programs, and on clipped vectors: a key and a sentence."""
+        if isinstance(self.problem, ProgramProblem):
+            yield from self.problem.run_notes()
+        runs = self.setup.algorithm
+        if isinstance(runs, Wrapper):
+            yield from runs.run_notes()
 
     def advice(self) -> str:
         """Return why the objective of a run has risen, or which step size may help."""
+        if attack := self._attack_advice():
+            return f"; {attack}"
         step_size = getattr(self.algorithm, "step_size", None)
         if step_size is None:
             return ""
@@ -341,6 +348,23 @@ class Job:
             text = f"step_size is {step_size:g}, at most 1/{name}, so the noise is the cause"
             return f"; {text}: {remedy}"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
+
+    def _attack_advice(self) -> str:
+        """Return that clients attack, and a rule that withstands them; empty if the rule does."""
+        attackers, rule = len(attacks_of(self.scenario)), self.scenario.aggregation
+        clients = len(self.members)
+        # Of rules that are not set for a number of attackers, none is known to be too weak.
+        limit = 0 if rule.adds_up else getattr(rule, "byzantine", None)
+        withstood = clients if limit is None else limit
+        if attackers <= withstood:
+            return ""
+        known = f"the {rule.kind} does not withstand it"
+        if not rule.adds_up:
+            known = f"{rule.kind} withstands {withstood} (aggregation.byzantine)"
+        text = f"{attackers} of {clients} clients attack, and {known}"
+        if clients <= 2 * attackers:
+            return f"{text}; no rule withstands an attack of half of the clients or more"
+        return f"{text}: give aggregation: {{kind: trimmed-mean, byzantine: {attackers}}}"
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return the writer of its models to the folder of the run."""

@@ -210,7 +210,8 @@ class RoundServer(Clocked):
                     self._traffic.cohort += len(chosen.clients)
                 await self._hold(resolved, chosen)
                 if not self._protocol.given_up:
-                    self._uncommitted.add(self._protocol.round)
+                    share = 1.0 if to is None else len(to) / len(self.clients)
+                    self._uncommitted.add(self._protocol.round, share)
                     return self._protocol.replies()
             self._abandon(opened, self._protocol.progress)
             if cohort.gone:

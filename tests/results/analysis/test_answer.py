@@ -147,6 +147,17 @@ def test_seeds_that_are_too_few_are_said_to_be() -> None:
     )
 
 
+def test_the_cheapest_is_named_also_if_most_runs_missed_the_target() -> None:
+    """Medians are then infinite for all, and costs where a target was reached decide the order."""
+    far = [np.nan] * 3
+    rows = {"fedavg": [6.0, 5.5], "one-step": [10.0, 10.4], "qsgd": [5.2, 5.1]}
+    text = said({name: [*figures, *far] for name, figures in rows.items()})
+    assert text.startswith("no winner yet: qsgd (reached in 2 of 5 seeds) takes less energy")
+    assert "than fedavg (reached in 2 of 5 seeds) in all 2 seeds" in text
+    once = {"rare": [1.0, *[np.nan] * 4], "often": [5.0, 6.0, *far]}
+    assert said(once).startswith("no winner yet: often")
+
+
 def worlds(share: float, low: float, high: float) -> pd.DataFrame:
     """Return what `fedsim robust` says of a against b."""
     row = {"variant": "a", "against": "b", "cost": "joules", "typical": share}

@@ -1,6 +1,6 @@
 """A comparison of variants: what each has cost to reach its targets, and how sure that is."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape as html_escape
@@ -36,6 +36,7 @@ from fedsim.results.analysis.compare.cost_tables import (
     complete,
     pair,
     summarise,
+    without_failed,
 )
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
@@ -73,7 +74,11 @@ MARKS = {
 
 
 def summary_table(
-    table: pd.DataFrame, labels: Mapping[str, str], title: str, arrived: str = "reached"
+    table: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str,
+    arrived: str = "reached",
+    failed: Collection[str] = (),
 ) -> Table:
     """Return a table of `summarise`, one row per variant: means, and below them their intervals.
 
@@ -82,6 +87,7 @@ def summary_table(
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
         arrived: head of the numbers of runs that the means are over.
+        failed: the variants whose runs have all failed.
     """
     drawn = plain(title, keys=2)
     shown = shown_costs(table, _SHOWN)
@@ -102,7 +108,8 @@ def summary_table(
         if pd.notna(row["round"]):
             cells += [_mean(row, cost) for cost in shown]
         else:
-            cells += ["", "never reached", *[""] * (len(shown) - 2)]
+            missed = "failed" if row["variant"] in failed else "never reached"
+            cells += ["", missed, *[""] * (len(shown) - 2)]
         drawn.add_row(*cells)
     return drawn
 
@@ -348,7 +355,7 @@ class Comparison:
     def verdicts(self, case: Case) -> list[str]:
         """Return the answer to one target, and after it the verdict in each further cost."""
         known = case.decisions, self.runs.rounds, case.worlds, self._about
-        return list(answers(case.costs, case.target, self.runs.labels, *known, self.by))
+        return list(answers(case.costs, case.target, self._ranked, *known, self.by))
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:
@@ -361,7 +368,12 @@ class Comparison:
 
     def _leading(self, case: Case) -> Leading | None:
         known = case.decisions, case.worlds, self._about
-        return leading(case.costs, case.target, self.runs.labels, *known, self.by)
+        return leading(case.costs, case.target, self._ranked, *known, self.by)
+
+    @property
+    def _ranked(self) -> dict[str, str]:
+        """The labels of the variants of which not all runs have failed."""
+        return without_failed(self.runs.summary, self.runs.labels)
 
     @property
     def _about(self) -> str | None:
@@ -389,7 +401,7 @@ class Comparison:
         if self.chosen:
             return ""
         known = case.decisions, case.worlds, self.by
-        return reference_answer(case.costs, case.target, self.runs.labels, *known)
+        return reference_answer(case.costs, case.target, self._ranked, *known)
 
     def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
         """Take the cost between two variants apart; see `fedsim.results.analysis.causes`.
@@ -435,7 +447,8 @@ class Comparison:
             labels = self.choose(case, _MOST_ROWS)
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
-            tables.append(summary_table(case.table, labels, title, case.target.arrived))
+            failed = labels.keys() - self._ranked
+            tables.append(summary_table(case.table, labels, title, case.target.arrived, failed))
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
@@ -579,6 +592,7 @@ def _case(
         states = decisions.states(cost) if own.loc[own["reached"], cost].min() > 0 else {}
         table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
     pairs = pair(costs, against, confidence, decisions, worlds)
+    pairs = pairs[pairs["variant"].isin(list(without_failed(runs.summary, runs.labels)))]
     if not target.ranks(costs):
         table = table.assign(pareto=False, **{f"{cost}_state": "" for cost in decisions.by_cost})
         pairs = pairs.iloc[:0]

@@ -26,7 +26,7 @@ from fedsim.results.analysis.costs import (
 )
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
-from fedsim.results.record.summary import end_of, is_empty
+from fedsim.results.record.summary import end_of, has_failed, is_empty
 
 COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
 """Costs that are compared; `bits` are those of both directions, and grams may come beside."""
@@ -342,7 +342,8 @@ class Target(NamedTuple):
         table = table.set_index("variant")
         columns = [str(cost) for cost in table if cost in means]
         table[columns] = table[columns].astype(np.float64)
-        none = table.index[table["reached"] == 0]
+        going = without_failed(runs.summary, {name: name for name in table.index})
+        none = table.index[(table["reached"] == 0) & table.index.isin(list(going))]
         table.loc[none, columns] = means.reindex(none)[columns]
         return table.reset_index()
 
@@ -393,6 +394,24 @@ def complete(summary: pd.DataFrame) -> "pd.Series[bool]":
     return ended & ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
 
 
+def without_failed(summary: pd.DataFrame, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of the variants of which not all runs have failed."""
+    failed = summary["status"].map(has_failed)
+    some = set(summary.loc[~failed, "variant"])
+    return {variant: label for variant, label in labels.items() if variant in some}
+
+
+def failed_in_words(summary: pd.DataFrame, labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield for each variant with failed runs why the first of them failed."""
+    failed = summary["status"].map(has_failed)
+    for variant, label in labels.items():
+        own = summary["variant"] == variant
+        found = summary[own & failed]
+        if not found.empty:
+            many = f" in {len(found)} of {own.sum()} seeds" if own.sum() > 1 else ""
+            yield f"{label} failed{many}: {found['reason'].iloc[0]}"
+
+
 def alike_in_length(rounds: "pd.Series[Any]") -> bool:
     """Return whether all runs have the same number of rounds."""
     return len(rounds.unique()) <= 1
@@ -435,16 +454,20 @@ def misses(
 ) -> Iterator[str]:
     """Yield for each variant how many of its runs missed a target, and what these have spent.
 
+    Failed runs are not among these: what they have spent is the cost of an error.
+
     Args:
         runs: the tables of the runs.
         costs: their costs, as `target.costs` returns them.
         target: what was to be reached.
         labels: what to call each variant; others are left out.
     """
-    spent = whole_costs(runs).assign(missed=~costs["reached"].to_numpy(bool))
+    failed = runs.summary["status"].map(has_failed).to_numpy(bool)
+    missed_it = ~costs["reached"].to_numpy(bool)
+    spent = whole_costs(runs).assign(missed=missed_it, failed=missed_it & failed)
     several = len(spent["seed"].unique()) > 1
     for variant, label in labels.items():
-        own = spent[spent["variant"] == variant]
+        own = spent[(spent["variant"] == variant) & ~spent["failed"]]
         missed = own[own["missed"]]
         if missed.empty:
             continue

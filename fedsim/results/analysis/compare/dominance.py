@@ -77,8 +77,10 @@ class Decisions:
         """Return the variants that reached the target, the cheapest one first.
 
         The order is that of their typical costs (geometric means over seeds, medians where a run
-        of one of them never got there); in front is the first of these that no other one is cheaper
-        than.
+        of one of them never got there). Where medians are equal, as of variants that reached the
+        target in less than half of the seeds, the variant with more of these comes first, and of
+        equally many the one with the lower geometric mean over them. In front is the first of this
+        order that no other one is cheaper than.
         """
         every = self.by_cost[cost]
         there = [number for number, count in enumerate(self.reached) if count]
@@ -86,7 +88,14 @@ class Decisions:
             logs = np.log(every.costs)
             missed = there and np.isinf(every.costs[there]).any()
             usual = np.nanmedian(logs, axis=-1) if missed else typical(logs)
-        order = sorted(there, key=lambda number: float(np.nan_to_num(usual[number], nan=np.inf)))
+
+        def place(number: int) -> tuple[float, int, float]:
+            arrived = logs[number][logs[number] < np.inf]
+            median = float(np.nan_to_num(usual[number], nan=np.inf))
+            mean = float(arrived.mean()) if len(arrived) else np.inf  # of an unknown cost
+            return median, -len(arrived), mean
+
+        order = sorted(there, key=place)
         # Decisions by tests are not transitive, and the lowest typical cost may come from seeds
         # that another variant lacks. So the first in order may still be beaten.
         unbeaten = [one for one in order if not (every.order[there, one] < 0).any()]

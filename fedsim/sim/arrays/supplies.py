@@ -7,7 +7,7 @@ the second ones, and so on.
 
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,22 @@ NO_SLOT = -1
 """Stands for the slot of a row without a state of charge."""
 
 
-_CHANGE = np.dtype(
-    [
-        *((name, np.float64) for name in ("now", "watts", "joules", "edge")),
-        *(("event", np.int64), ("slot", np.int64), ("battery", np.int32)),
-        *(("part", np.int8), ("last", np.bool_)),
-    ],
-    align=True,
-)
-"""A change of the power or the meter of a part of a client; see `SupplyArrays.change`."""
+class _Changes(NamedTuple):
+    """Changes of the power or the meter of parts of clients; see `SupplyArrays.change`."""
+
+    now: Array
+    watts: Array
+    joules: Array
+    edge: Array
+    events: Numbers
+    slots: Numbers
+    batteries: Numbers
+    part: Numbers
+    last: NDArray[np.bool_]
+
+    def take(self, places: Numbers) -> "_Changes":
+        """Return some of the changes."""
+        return _Changes(*(column[places] for column in self))  # type: ignore[arg-type]
 
 
 class SupplyArrays:
@@ -196,23 +203,20 @@ class SupplyArrays:
         collected, self._changes, self._slots = self._changes, [], 0
         if not collected:
             return charges
-        changes = np.empty(sum(len(change[0]) for change in collected), _CHANGE)
-        end = 0
-        for change in collected:
-            begin, end = end, end + len(change[0])
-            for name, column in zip(_CHANGE.names or (), change, strict=True):
-                changes[name][begin:end] = column
+        sizes = [len(change[0]) for change in collected]
+        columns = zip(*collected, strict=True)
+        changes = _Changes(*(np.concatenate([*map(np.broadcast_to, c, sizes)]) for c in columns))
         # The sort is stable: changes of one event stay in their order.
-        turns = np.lexsort((order[changes["event"]], changes["battery"]))
+        turns = np.lexsort((order[changes.events], changes.batteries))
         touched, begins, counts = np.unique(
-            changes["battery"][turns], return_index=True, return_counts=True
+            changes.batteries[turns], return_index=True, return_counts=True
         )
         for held in self._batteries.among(touched):
             # Turn k applies the k-th change of every battery that has one.
             for turn in range(int(counts.max())):
                 remaining = np.flatnonzero(counts > turn)
                 for some in held.among(remaining):
-                    _apply(some, changes[turns[begins[remaining] + turn]], charges)
+                    _apply(some, changes.take(turns[begins[remaining] + turn]), charges)
                     # Power is constant between changes and levels only fall, so that checking at
                     # changes suffices.
                     some.check()
@@ -252,33 +256,34 @@ class SupplyArrays:
         )
 
 
-def _apply(batteries: Batteries, changes: NDArray[np.void], charges: Array) -> None:
+def _apply(batteries: Batteries, changes: _Changes, charges: Array) -> None:
     """Apply one change to each battery; see `Supply.set` and `Supply.book`."""
     # NaN marks a power that stays. Without a change no sum is split, which would round differently.
-    booked, stays = ~np.isnan(changes["joules"]), np.isnan(changes["watts"])
+    booked, stays = ~np.isnan(changes.joules), np.isnan(changes.watts)
     for part in (Part.PROCESSOR, Part.RADIO):
-        switched = ~(stays | (changes["watts"] == batteries.watts[part]))
-        places = np.flatnonzero((changes["part"] == part) & (switched | booked))
+        switched = ~(stays | (changes.watts == batteries.watts[part]))
+        places = np.flatnonzero((changes.part == part) & (switched | booked))
+        some = changes if len(places) == len(booked) else changes.take(places)
         for held in batteries.among(places):
             which = np.flatnonzero(switched[places]), np.flatnonzero(booked[places])
-            _apply_to(held, part, changes[places], which, charges)
+            _apply_to(held, part, some, which, charges)
 
 
 def _apply_to(
     held: Batteries,
     part: Part,
-    changes: NDArray[np.void],
+    changes: _Changes,
     which: tuple[Numbers, Numbers],
     charges: Array,
 ) -> None:
     """Apply changes of one part; `which` are those of its power, and those of its meter."""
-    now, slots = changes["now"], changes["slot"]
+    now, slots, ticks = changes.now, changes.slots, np.spacing(changes.now)
     held.advance_to(now)
-    before, after = (np.flatnonzero((slots != NO_SLOT) & (changes["last"] == n)) for n in (0, 1))
+    before, after = (np.flatnonzero((slots != NO_SLOT) & (changes.last == n)) for n in (0, 1))
     charges[slots[before]] = held.shares[before]
     switched, booked = which
     for some in held.among(switched):
-        some.change(part, changes["watts"][switched], np.spacing(now[switched]))
+        some.change(part, changes.watts[switched], ticks[switched])
     for some in held.among(booked):
-        some.book(part, changes["joules"][booked], changes["edge"][booked], np.spacing(now[booked]))
+        some.book(part, changes.joules[booked], changes.edge[booked], ticks[booked])
     charges[slots[after]] = held.shares[after]

@@ -39,6 +39,8 @@ class Batteries(Accounts):
     drained: Array
     now: Array
     mark: Array
+    _state: Array
+    _constants: Mapping[str, Array]
 
     def __init__(self, state: Array, constants: Mapping[str, Array]) -> None:
         # The attributes are views of `state`, so that one operation copies all of them.
@@ -64,7 +66,7 @@ class Batteries(Accounts):
         made.load = made.watts[Part.REST] = table.of("rest", clients)
         return made
 
-    def advance(self, now: Array | float) -> None:
+    def advance(self, now: Any) -> None:
         """Bring levels up to a time, s, as a query of them does."""
         # Linear in time, since power is constant between two changes.
         gone = self.gone(self.load, now - self.now)

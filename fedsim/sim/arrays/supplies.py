@@ -74,7 +74,7 @@ class SupplyArrays:
         self._batteries = Batteries.at_start(table, self._ids)
         self._initial = np.broadcast_to(table.of("initial", self._ids), self._ids.shape)
         self._until = -inf  # no mark is reached up to this time
-        self._changes: list[tuple[Any, ...]] = []
+        self._changes: list[list[Any]] = []
         self._slots = 0
         self._queried: list[int] = []  # not brought up to `_queried_at` yet
         self._queried_at = 0.0
@@ -178,11 +178,10 @@ class SupplyArrays:
             last: whether these are the states after the change; otherwise those before it.
         """
         places: Numbers = clients if self._places is None else self._places[clients]
-        change: tuple[Any, ...]
-        change = (now, watts, joules, edge, events, slots, places, part, last)
+        change: list[Any] = [now, watts, joules, edge, events, slots, places, part, last]
         # Clients on mains have no battery to change.
         if not (held := places >= 0).all():
-            change = tuple(column[held] if np.ndim(column) else column for column in change)
+            change = [column[held] if np.ndim(column) else column for column in change]
         if held.any():
             self._changes.append(change)
 

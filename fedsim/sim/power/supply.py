@@ -160,6 +160,8 @@ class Supply(Accounts):
             starts at or below its cut-off counts at time 0.
     """
 
+    store: BatteryStore
+
     def __init__(
         self,
         calendar: Calendar,

@@ -1,7 +1,8 @@
 """Malicious clients and rules of aggregation in whole runs, against loops of NumPy."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import fedsim
 from fedsim.core.blocks.declared import reasons
 from fedsim.core.blocks.nature import OF_SIMULATION
 from fedsim.core.errors import ScenarioError
-from fedsim.core.ports import Array
-from fedsim.protocol.attacks import ATTACKS, largest_shift
+from fedsim.core.ports import Array, Packer
+from fedsim.protocol.attacks import ATTACKS, FalsePacker, largest_shift
+from fedsim.protocol.attacks.alone import ReplayAttack
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.runs import files, small
 
@@ -156,6 +158,14 @@ def test_a_replayed_update_is_one_of_earlier_rounds(tmp_path: Path) -> None:
         w = w + problem.weights @ np.array(sent)
         models.append(w)
     check_near(seen.run.models, models)
+
+
+def test_a_replayed_vector_has_the_shape_of_the_one_it_replaces() -> None:
+    # Messages of FedSGM have a constraint's value in some rounds, and an update in others.
+    encode = SimpleNamespace(pack=lambda vector, structure: SimpleNamespace(values=vector))
+    packer = FalsePacker(cast("Packer", encode), ReplayAttack(), np.random.default_rng(1))
+    sent = [np.zeros(()), np.ones(4), np.ones(()), np.zeros(4)]
+    assert [packer.pack(vector).values.tolist() for vector in sent] == [0.0, [1.0] * 4] * 2
 
 
 @pytest.mark.parametrize(

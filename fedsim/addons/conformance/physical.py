@@ -19,6 +19,7 @@ from fedsim.addons.robustness.blocks_in_worlds import differing_worlds
 from fedsim.core.blocks.plugins import dump
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, RateLaw, Terms
+from fedsim.physics.radios.stages import FIGURES
 from fedsim.physics.signals import Constant
 
 OPERATIONS = (0.0, 1.0, 1e3, 1e6, 1e12)
@@ -251,8 +252,8 @@ def _draws(radio: RadioLaw) -> Iterator[str]:
     figures |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
     figures |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
     for number, stage in enumerate(stages):
-        figures |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
-    figures |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
+        figures |= {f"{key} of stage {number}": getattr(stage, key) for key in FIGURES}
+    del figures[f"time of stage {len(stages) - 1}"]
     if len(stages) == 1 or stages[0].cycle or stages[-1].power or stages[-1].time < inf:
         yield "of `states`, the first does not hear always, or the last has a power or an end"
     for key, value in figures.items():
@@ -262,9 +263,6 @@ def _draws(radio: RadioLaw) -> Iterator[str]:
 
 _OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
 _OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
-
-
-_OF_STAGE = ("power", "cycle", "wake_time", "wake_power")
 
 
 def _packets(radio: RadioLaw) -> Iterator[str]:

@@ -18,10 +18,11 @@ from fedsim.core.columns import choose
 from fedsim.core.ports import Array
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, powers_of
+from fedsim.physics.radios.stages import FIGURES
 from fedsim.sim.power.radio_kind import bit_energies
 
-Stage = tuple[float, float, float, float, float]
-"""A `fedsim.physics.radios.RadioStage`: power, time, cycle, wake_time and wake_power."""
+Stage = tuple[float, ...]
+"""The `FIGURES` of a `fedsim.physics.radios.RadioStage`: power, time, and others."""
 
 
 class DeviceFigures(NamedTuple):
@@ -75,15 +76,12 @@ class RadioFigures(NamedTuple):
         rates, powers, states = radio.rates({}), powers_of(radio), radio.states
         # A rate of 0 stands for one that is not constant: such radios are not priced here.
         down, up = (0.0 if rate.constant is None else rate.constant for rate in rates[::-1])
+        # `choose` instead of a condition: whether a radio has states may depend on the world, and
+        # is then a column.
         stages = tuple(
             (
-                # `choose` instead of a condition: whether a radio has states may depend on the
-                # world, and is then a column.
                 choose(states.stateful, stage.power, 0.0),
-                stage.time,
-                stage.cycle,
-                stage.wake_time,
-                stage.wake_power,
+                *(getattr(stage, name) for name in FIGURES[1:]),
             )
             for stage in states.stages
         )
@@ -95,7 +93,7 @@ class RadioFigures(NamedTuple):
         *passing, (power, _, *further) = self.stages
         # A stage of no time changes neither times nor energies.
         more = [(power, 0.0, *further)] * (count - len(self.stages))
-        return self._replace(stages=(*passing, *more, self.stages[-1]))  # type: ignore[arg-type]  # five figures each
+        return self._replace(stages=(*passing, *more, self.stages[-1]))
 
 
 B = TypeVar("B", bound=Spec)

@@ -1,6 +1,7 @@
 """The packer of a malicious client."""
 
-from collections import deque
+from collections import defaultdict, deque
+from functools import partial
 
 import numpy as np
 
@@ -19,14 +20,17 @@ class FalsePacker:
 
     def __init__(self, packer: Packer, attack: Attack, rng: np.random.Generator) -> None:
         self._packer, self._attack, self._rng = packer, attack, rng
-        self._earlier = deque[Array](maxlen=attack.memory)
+        # By shape: a method may send vectors of different shapes through one packer.
+        memory = partial(deque[Array], maxlen=attack.memory)
+        self._earlier = defaultdict[tuple[int, ...], deque[Array]](memory)
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
         """Return the payload of what is sent in place of a vector."""
         attack = self._attack
-        sent = attack.distort(vector, self._earlier, self._rng)
+        earlier = self._earlier[vector.shape]
+        sent = attack.distort(vector, earlier, self._rng)
         if attack.memory:
-            self._earlier.append(vector.copy())
+            earlier.append(vector.copy())
         return self._packer.pack(sent, structure if attack.keeps_structure else DENSE)
 
     def take_back(self, payload: Payload) -> None:

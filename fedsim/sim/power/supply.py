@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from enum import IntEnum
 from math import inf, nan, ulp
+from typing import Any
 
 from fedsim.core.columns import Figure
 from fedsim.physics.batteries import Crossing
@@ -50,7 +51,15 @@ def empty_at(store: BatteryStore, rest: float, loads: Sequence[tuple[float, floa
     return inf
 
 
-# Laws of one supply, or elementwise of many: `fedsim.sim.arrays.supplies` calls them with arrays.
+class Part(IntEnum):
+    """The parts of a client that draw power."""
+
+    REST = 0
+    PROCESSOR = 1
+    RADIO = 2
+
+
+_METERED = (Part.PROCESSOR, Part.RADIO)
 
 
 def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
@@ -58,22 +67,66 @@ def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
     return rest + processor + radio
 
 
-def clock_error(tick: Figure, watts: Figure) -> Figure:
-    """Return the largest error of a change of power, J, for a clock resolution, s."""
-    return _EDGES * tick * watts
+class Accounts:
+    """The energy that a client draws from its battery; or that many clients draw, as columns.
 
+    All operations hold entry by entry, so a column has the bits of the figures of its clients.
 
-def meter_gap(shown: Figure, before: Figure, drawn: Figure) -> Figure:
-    """Return the growth of a meter that exceeds the energy drawn since its last reading, J."""
-    return shown - before - drawn
+    Args:
+        store: the state of the battery, or of all batteries.
+        watts: the powers of the parts at time 0, W.
 
+    Attributes:
+        store: see above.
+        watts: the present powers of the parts, W.
+        load: their sum, W.
+        since: the time up to which energy is counted, s.
+        delivered: the energy drawn so far, J.
+        drawn: the energy of each part by power x time since its last `close`, J.
+        metered: the meter of each part at its last `close`, J.
+        settled: the sum of the absolute differences from the parts' meters, J.
+        resolution: the part of `settled` that the clock's resolution explains, J.
+    """
 
-class Part(IntEnum):
-    """The parts of a client that draw power."""
+    def __init__(self, store: Any, watts: Figure) -> None:
+        self.store = store
+        self.watts, self.load = watts, total_power(*watts)
+        self.since: Figure = 0.0
+        self.delivered: Figure = 0.0
+        self.settled: Figure = 0.0
+        self.resolution: Figure = 0.0
+        self.drawn: Figure = [0.0 for _ in Part]
+        self.metered: Figure = [0.0 for _ in Part]
 
-    REST = 0
-    PROCESSOR = 1
-    RADIO = 2
+    def advance_to(self, now: Figure) -> None:
+        """Bring all accounts up to a time, s."""
+        span = now - self.since
+        self.delivered += self.load * span
+        for part in _METERED:
+            self.drawn[part] += self.watts[part] * span
+        self.since = now
+        self.store.advance(now)
+
+    def change(self, part: Part, watts: Figure, tick: Figure) -> None:
+        """Change the power of a part to another one, W; the clock resolves `tick`, s."""
+        self.resolution += _EDGES * tick * abs(watts - self.watts[part])
+        self.watts[part] = watts
+        self.load = total_power(*self.watts)
+        self.store.draw(self.since, self.load)
+
+    def close(self, part: Part, joules: Figure) -> Figure:
+        """Begin a part's accounts anew; return the energy that only its meter has counted, J."""
+        missing = joules - self.metered[part] - self.drawn[part]
+        self.metered[part] = joules
+        self.drawn[part] = 0.0
+        return missing
+
+    def settle(self, missing: Figure, watts: Figure, tick: Figure) -> None:
+        """Let the battery pay what `close` returned; see `Supply.book`."""
+        self.settled += abs(missing)
+        self.resolution += _EDGES * tick * watts
+        self.delivered += missing
+        self.store.take(missing)
 
 
 def harvested(supply: "Supply | None", watts: float) -> float:
@@ -89,7 +142,7 @@ def state_of_charge(supply: "Supply | None") -> float:
     return nan if supply is None else supply.share
 
 
-class Supply:
+class Supply(Accounts):
     """Adds up the power of a client's parts, and drains its battery.
 
     Between two changes all powers are constant, so the time of the next event is known exactly, and
@@ -103,13 +156,11 @@ class Supply:
         crossed: called when the battery reaches a mark, or with None for another change.
 
     Attributes:
-        store: see above.
-        delivered: the energy that the client has drawn so far, J.
         depletions: the number of times that the battery has reached its cut-off. A battery that
             starts at or below its cut-off counts at time 0.
-        settled: the sum of the absolute differences from the parts' meters, J.
-        resolution: the part of `settled` that the clock's resolution explains, J.
     """
+
+    store: BatteryStore
 
     def __init__(
         self,
@@ -118,19 +169,12 @@ class Supply:
         rest: float,
         crossed: Crossed,
     ) -> None:
-        self.store = store
-        self.delivered = 0.0
+        super().__init__(store, [rest if store.alive else 0.0, 0.0, 0.0])
         self.depletions = 0 if store.alive else 1
-        self.settled = self.resolution = 0.0
         self._calendar = calendar
         self._crossed = crossed
         self._rest = rest
-        self._watts = [rest, 0.0, 0.0] if self.store.alive else [0.0, 0.0, 0.0]
-        self._load = self._watts[Part.REST]
-        self.store.draw(0.0, self._load)
-        self._since = 0.0
-        self._drawn = [0.0 for _ in Part]  # energy by power x time since the last `book` of a part
-        self._metered = [0.0 for _ in Part]  # the meter of a part at its last `book`
+        self.store.draw(0.0, self.load)
         self._ready_at = -inf  # forecast of readiness; a time before now is out of date
         self._timer: Timer | None = None
         self._wait()
@@ -159,15 +203,13 @@ class Supply:
 
     def set(self, part: Part, watts: float) -> None:
         """Set the power of a part from now on, W."""
-        if self._watts[part] != watts:
-            now = self._calendar.now
-            self.resolution += clock_error(ulp(now), abs(watts - self._watts[part]))
+        if self.watts[part] != watts:
             self.advance()
-            self._watts[part] = watts
+            self.change(part, watts, ulp(self.since))
             # A forecast assumes an idle client, so switching idle power is part of it.
             if part is not Part.REST:
                 self._ready_at = -inf
-            self._draw(total_power(*self._watts))
+            self._wait()
 
     def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
         """Settle a part with its meter, at an instant at which the meter is complete.
@@ -184,13 +226,8 @@ class Supply:
         # The meter counts a message at its end, and lags behind while bits flow. So this is called
         # when a part has become idle, never in the middle of a message, which would be missing.
         self.advance()
-        missing = meter_gap(joules, self._metered[part], self._drawn[part])
-        self._metered[part], self._drawn[part] = joules, 0.0
-        if missing:
-            self.settled += abs(missing)
-            self.resolution += clock_error(ulp(self._calendar.now), watts)
-            self.delivered += missing
-            self.store.take(missing)
+        if missing := self.close(part, joules):
+            self.settle(missing, watts, ulp(self.since))
             self._ready_at = -inf
             self._wait()
 
@@ -205,7 +242,7 @@ class Supply:
         """
         self.advance()
         supplied = self.store.spare(joules)
-        self._metered[part] += supplied
+        self.metered[part] += supplied
         self.delivered += supplied
         self.store.take(supplied)
         self._ready_at = -inf
@@ -223,7 +260,7 @@ class Supply:
         """Return whether the battery certainly outlasts a power of the radio, W, until a time."""
         load = total_power(self._rest, 0.0, watts)
         now = self._calendar.now
-        return self.store.alive and self.store.outlasts((now, self._load), (until, load))
+        return self.store.alive and self.store.outlasts((now, self.load), (until, load))
 
     def empty_at(self, loads: Sequence[tuple[float, float]]) -> float:
         """Return when the battery is empty, s, if only the radio draws power; see `empty_at`."""
@@ -235,19 +272,14 @@ class Supply:
     def cut(self) -> None:
         """Switch off every part."""
         self.advance()
-        self._watts = [0.0 for _ in Part]
+        self.watts, self.load = [0.0 for _ in Part], 0.0
+        self.store.draw(self.since, 0.0)
         self._ready_at = -inf
-        self._draw(0.0)
+        self._wait()
 
     def advance(self) -> None:
         """Bring all accounts up to now."""
-        now = self._calendar.now
-        span = now - self._since
-        self.delivered += self._load * span
-        for part, watts in enumerate(self._watts):
-            self._drawn[part] += watts * span
-        self._since = now
-        self.store.advance(now)
+        self.advance_to(self._calendar.now)
 
     def recovers(self) -> bool:
         """Return whether the client can take part now, or will be able to after idling.
@@ -281,12 +313,6 @@ class Supply:
             elif crossing is Crossing.CHARGED and not image.ready:
                 image.draw(now, self._rest)
         return inf
-
-    def _draw(self, watts: float) -> None:
-        self.advance()
-        self._load = watts
-        self.store.draw(self._calendar.now, watts)
-        self._wait()
 
     def _wait(self) -> None:
         """Set a timer that expires no later than the next event of the battery."""

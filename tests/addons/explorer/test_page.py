@@ -7,8 +7,11 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.addons.explorer.api import LARGEST
+from fedsim.addons.explorer.sliders import FIELDS
 from fedsim.cli import app
 from fedsim.core.errors import DataError
+from fedsim.physics.devices import Device
+from fedsim.physics.radios import Radio
 from tests.addons.explorer.studies import data, run
 from tests.addons.repricing.prices import small
 
@@ -68,3 +71,11 @@ def test_ideal_clients_have_nothing_to_move(tmp_path: Path) -> None:
     folder = fedsim.run(small(rounds=3, fleet=[{"count": 5}]), out=tmp_path / "run").folder
     with pytest.raises(DataError, match="its clients are ideal, without constants to change"):
         fedsim.explore(folder)
+
+
+def test_the_page_prices_every_figure_of_a_radio_and_a_device() -> None:
+    # A figure that the page does not know would be ignored there without a word. Re-pricing leaves
+    # out variants with a trace, with lost packets or with drawn slowdowns.
+    left_out = {"kind", "up_trace", "down_trace", "loss", "tries", "slowdown"}
+    for name, block in (("radio", Radio), ("device", Device)):
+        assert block.model_fields.keys() - left_out <= set(FIELDS[name])

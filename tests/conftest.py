@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -42,18 +43,23 @@ def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
     """Skip the files of tests whose libraries are not installed."""
-    extra = extra_of(module_path) if module_path.is_relative_to(ROOT / "tests") else None
+    extra = _extra(module_path)
     if extra and missing(extra):
         return Skipped.from_parent(parent, path=module_path)
     return None
+
+
+@cache
+def _extra(path: Path) -> str | None:
+    """Return the extra that a file of tests needs; cached, since a file has many tests."""
+    return extra_of(path) if path.is_relative_to(ROOT / "tests") else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs an extra, and property tests as slow where they draw all their examples."""
     for item in items:
-        extra = extra_of(item.path) if item.path.is_relative_to(ROOT / "tests") else None
-        if extra:
+        if extra := _extra(item.path):
             item.add_marker(pytest.mark.needs(extra))
         for mark in item.iter_markers("needs"):
             if reason := missing(mark.args[0]):

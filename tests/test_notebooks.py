@@ -23,7 +23,7 @@ def notebooks() -> Any:
         sys.path.remove(str(ROOT / "docs"))
 
 
-@every("name", NAMES)
+@every("name", NAMES, few=["event-log"])
 def test_a_notebook_shows_what_its_cells_do(name: str, notebooks: Any) -> None:
     path = FOLDER / f"{name}.ipynb"
     said = f"stale: run `python docs/notebooks.py {name}`, and read whether its words still hold"

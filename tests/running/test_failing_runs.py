@@ -245,7 +245,9 @@ class Broken(GradientDescent):
 '''
 
 
-@pytest.mark.parametrize(("jobs", "seeds"), [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize(
+    ("jobs", "seeds"), [(1, 1), (1, 2), pytest.param(2, 1, marks=pytest.mark.slow)]
+)
 def test_the_command_shows_complete_variants_beside_a_failed_one(
     jobs: int, seeds: int, tmp_path: Path
 ) -> None:

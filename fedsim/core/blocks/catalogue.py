@@ -139,6 +139,7 @@ class BlockCatalogue:
         self._given: dict[str, dict[str, type[Spec]]] = {}
         self._found: dict[str, Points] | None = {} if registries else None
         self._installed: EntryPoints | None = None  # looked up once, as it is slow
+        self.descriptions: dict[str, list[dict[str, Any]]] = {}  # of kinds of block, for a schema
         wrong = [text for block in dict.fromkeys(blocks) if (text := self._add(block, registries))]
         if wrong:
             raise BlockError("\n".join(wrong))

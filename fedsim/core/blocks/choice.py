@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from fedsim.core.blocks.catalogue import BlockCatalogue, described
+from fedsim.core.blocks.catalogue import NOTHING_GIVEN, BlockCatalogue, described
 from fedsim.core.blocks.registry import Registry, kinds_of
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, printable, show, unknown
@@ -198,8 +198,21 @@ class OneOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Describe the alternatives, for editors: kinds that need nothing else, and blocks."""
-        models = described.get().every(self.registry)
+        """Describe the alternatives, for editors: kinds that need nothing else, and blocks.
+
+        They are described once per schema, since blocks contain blocks: a compressor is a part of
+        the wire of each method.
+        """
+        known = described.get()
+        kept = {} if known is NOTHING_GIVEN else known.descriptions  # of one schema alone
+        if self.registry.group not in kept:
+            kept[self.registry.group] = self._describe(known, handler)
+        return {"anyOf": kept[self.registry.group]}
+
+    def _describe(
+        self, known: BlockCatalogue, handler: GetJsonSchemaHandler
+    ) -> list[dict[str, Any]]:
+        models = known.every(self.registry)
         blocks = [
             # By the class itself, since presets are not part of its core schema.
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
@@ -207,7 +220,7 @@ class OneOf:
         ]
         if alone := [kind for model in models for kind in _alone(model, self.key)]:
             blocks.append({"type": "string", "enum": alone})
-        return {"anyOf": blocks}
+        return blocks
 
 
 def _alone(model: type[Spec], key: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from textwrap import dedent
 from typing import Any, Generic, TypeVar, get_args
 
@@ -226,8 +226,12 @@ def _list(signature: inspect.Signature) -> str:
     return f"({', '.join(signature.parameters)})"
 
 
+@cache
 def _declared_attributes(base: type[Spec]) -> dict[str, str]:
-    """Return the docstrings of the class attributes that a base declares without a value."""
+    """Return the docstrings of the class attributes that a base declares without a value.
+
+    Cached, because the source is parsed for each class that a caller passes.
+    """
     bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
     declared: dict[str, str] = {}
     for cls in reversed(base.__mro__):

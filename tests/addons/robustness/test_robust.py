@@ -23,6 +23,7 @@ from fedsim.results.report import overview
 from fedsim.results.report.study import ReportedStudy
 from tests.methods import scenario
 from tests.runs import files
+from tests.tiers import some
 
 FLEET = [
     {"count": 3, "device": "phone-mid", "radio": "lte"},
@@ -472,11 +473,12 @@ def test_worlds_of_windows_are_runs_made_afresh_in_them(tmp_path: Path) -> None:
         assert drawn == pytest.approx(costs[list(few.table.variants)].to_numpy(), rel=1e-10)
 
 
+@pytest.mark.parametrize("jobs", some([1, 2], 1))
 def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
-    late: Path, tmp_path: Path
+    jobs: int, late: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    few = fedsim.robust(late, runs=2, out=out, jobs=2)
+    few = fedsim.robust(late, runs=2, out=out, jobs=jobs)
     prices = {path: path.stat().st_mtime_ns for path in (out / "prices").iterdir()}
     assert len(prices) == 2 * (2 + 1)  # variants, and worlds with the one as written
     lost = sorted(prices)[3]

@@ -16,6 +16,7 @@ from fedsim.scenario import ProblemSpec
 from fedsim.scenario.building.evaluation import problem_of
 from fedsim.wire import Dithered, Layered, ValueFormat
 from tests.problems.test_torch import Noisy
+from tests.tiers import some
 
 DIGITS: dict[str, Any] = {
     "name": "digits",
@@ -109,17 +110,15 @@ def test_a_scale_a_layer_bounds_the_error_of_each() -> None:
 TOGETHER: dict[str, Any] = {**DIGITS, "evaluator": "vmap"}
 
 
-def test_clients_that_compute_as_one_have_the_same_log_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", some([1, 2], 1))  # each process loads PyTorch
+def test_clients_that_compute_as_one_have_the_same_log_twice(jobs: int, tmp_path: Path) -> None:
     """With 1 job or 2, and but for rounding what each computes by itself."""
     two = {**TOGETHER, "seeds": 2}
     logs = []
-    for jobs in (1, 2):
-        found = fedsim.run(two, out=tmp_path / str(jobs), jobs=jobs)
+    for out, number in ((tmp_path / "1", 1), (tmp_path / "2", jobs)):
+        found = fedsim.run(two, out=out, jobs=number)
         logs.append(
-            [
-                json.loads(path.read_text())["events"]
-                for path in sorted((tmp_path / str(jobs)).rglob("manifest.json"))
-            ]
+            [json.loads(path.read_text())["events"] for path in sorted(out.rglob("manifest.json"))]
         )
         last = found.summary.objective.tolist()
     assert logs[0] == logs[1]

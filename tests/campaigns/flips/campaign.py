@@ -11,7 +11,7 @@ from fedsim.results.record.folder import FAILED, STUDY, SUMMARY
 from tests.guarded import FAULT, Tried
 
 from .damage import MISSING, Damage, drawn
-from .folders import Home, homes
+from .folders import homes
 from .uses import used
 
 SAME, NAMED, EARLIER = "as undamaged", "named", "as earlier"
@@ -37,11 +37,7 @@ class Flips:
         warnings.simplefilter("ignore")  # conditions of theory, of scenarios that are run again
         self.place, self._seed, self._uses = place / "place", seed, uses
         self.homes = homes(place)
-        self._told = {
-            (name, use): _undamaged(use, home, home.copied(self.place))
-            for name, home in self.homes.items()
-            for use in home.uses
-        }
+        self._told: dict[tuple[str, str], str] = {}
 
     def case(self, number: int) -> tuple[str, Damage, list[str]]:
         """Return which folder is damaged in a case, how, and what is done then."""
@@ -71,7 +67,7 @@ class Flips:
             told, refused = str(error), isinstance(error, FedsimError)
         except Exception as error:
             return FAULT, f"{type(error).__name__}: {error}"
-        if told == self._told[name, use]:
+        if told == self._undamaged(name, use):
             return SAME, ""
         if self._is_last(name, damage):
             return EARLIER, ""
@@ -79,17 +75,20 @@ class Flips:
             return NAMED, ""
         return FAULT, f"{'refused as' if refused else 'told is'} {told[:_LONGEST]}"
 
+    def _undamaged(self, name: str, use: str) -> str:
+        """Return what is told of a whole folder, which may be that a run has not come so far."""
+        if (name, use) not in self._told:
+            home = self.homes[name]
+            try:
+                told = used(use, home, home.copied(self.place))
+            except (FedsimError, FileNotFoundError) as error:
+                told = str(error)
+            self._told[name, use] = told
+        return self._told[name, use]
+
     def _is_last(self, name: str, damage: Damage) -> bool:
         """Say whether a file is gone that is written last, so that it may not be there yet."""
         file = Path(damage.file)
         parts = [each for each in self.homes[name].files if Path(each).parent == file.parent]
         last = file.parent.suffix == ".parts" and damage.file == parts[-1]
         return damage.kind == MISSING and (last or file.name in (SUMMARY, STUDY, FAILED))
-
-
-def _undamaged(use: str, home: Home, out: Path) -> str:
-    """Return what is told of a folder, which may be that a run has not come so far."""
-    try:
-        return used(use, home, out)
-    except (FedsimError, FileNotFoundError) as error:
-        return str(error)

@@ -268,45 +268,7 @@ def dump(scenario: Scenario, question: str = "") -> str:
 
 @lru_cache(maxsize=64)
 def _as_yaml(plain: str) -> str:
-    """Convert JSON to YAML; cached, because every run writes its scenario."""
-    tree = json.loads(plain)
-    if plain.isascii() and "\\" not in plain:
-        lines = list(_block(tree))
-        if max(map(len, lines)) <= _LONGEST_LINE:
-            return "".join(f"{line}\n" for line in lines)
-    return _by_library(plain)
-
-
-_LONGEST_LINE = 100
-"""YAML writes a longer key in another way."""
-
-
-def _block(tree: Any) -> Iterator[str]:
-    """Yield the lines of a value in the style of blocks."""
-    match tree:
-        case dict() if tree:
-            for key, value in tree.items():
-                name, inner = _scalar(json.dumps(key)), _block(value)
-                if isinstance(value, dict | list) and value:
-                    yield f"{name}:"
-                    yield from (f"  {line}" if isinstance(value, dict) else line for line in inner)
-                else:
-                    yield f"{name}: {next(inner)}"
-        case list() if tree:
-            for value in tree:
-                for number, line in enumerate(_block(value)):
-                    yield f"{'  ' if number else '- '}{line}"
-        case _:
-            yield _scalar(json.dumps(tree))
-
-
-@lru_cache(maxsize=4096)
-def _scalar(plain: str) -> str:
-    """Return a value without parts as the library writes it, which takes most of its time."""
-    return _by_library(f"[{plain}]")[len("- ") : -1]
-
-
-def _by_library(plain: str) -> str:
+    """Convert JSON to YAML; cached, because a conversion takes 20 ms."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 2**31  # folding a long text would insert a blank

@@ -23,7 +23,7 @@ from fedsim.core.ports import Client, Server
 from fedsim.running.campaign import check_ends
 from fedsim.running.main_guard import mark_workers
 from tests.runs import small
-from tests.tiers import every, some
+from tests.tiers import every
 
 GD = {"kind": "gd", "step_size": "1/L"}
 STEEP = {"algorithm": {"kind": "gd", "step_size": "3/L"}}
@@ -245,7 +245,9 @@ class Broken(GradientDescent):
 '''
 
 
-@pytest.mark.parametrize(("jobs", "seeds"), some([(1, 1), (1, 2), (2, 1)], (1, 1), (1, 2)))
+@pytest.mark.parametrize(
+    ("jobs", "seeds"), [(1, 1), (1, 2), pytest.param(2, 1, marks=pytest.mark.slow)]
+)
 def test_the_command_shows_complete_variants_beside_a_failed_one(
     jobs: int, seeds: int, tmp_path: Path
 ) -> None:

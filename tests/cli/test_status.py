@@ -146,7 +146,8 @@ def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
         fedsim_said("status", scenario, "--out", out)
         .output.rstrip()
         .endswith(
-            "no process is running: 0 of 6 runs are finished and saved. Repeat the command to start."
+            "no process is running: 0 of 6 runs are finished and saved."
+            " Repeat the command to start."
         )
     )
     said = fedsim_said("run", scenario, "--out", out, "--shard", "1/4")

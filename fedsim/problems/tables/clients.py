@@ -105,6 +105,18 @@ def by_cells(frame: "pd.DataFrame", apart: Sequence[str]) -> tuple[list[str], st
     return best, scores[best[0]][1] if best else ""
 
 
+def looks_like_clients(column: "pd.Series") -> tuple[bool, str]:
+    """Return whether a column's texts are codes or places, and the first sign of clients, if any.
+
+    Texts that lie together or are proper names may be labels, too.
+    """
+    if not _is_shared(column, _MOST):
+        return False, ""
+    signs = list(_signs(cells.clean(column, frozenset())))
+    coded = any(" such as " in sign and count >= _CODED for count, sign in signs)
+    return coded, signs[0][1] if signs else ""
+
+
 def _signs(column: "pd.Series") -> Iterator[tuple[int, str]]:
     """Yield the signs that a cleaned column holds clients, each with its weight and wording."""
     known = column.dropna()

@@ -11,6 +11,7 @@ holds for the number n of trainings that a charge completes. R and I are those o
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,8 @@ from fedsim.results.analysis.batteries import lives_of
 
 _SLEEPING = 0.02
 """W, of a sleeping phone: the alternative that is shown where idle power empties a battery."""
+
+_SECONDS = TypeAdapter[Any](Seconds)
 
 _WHOLE = 1e-9  # relative; a number of trainings that is whole but for rounding
 
@@ -46,7 +49,7 @@ def interval(text: str) -> float:
                 break
             break
     try:
-        seconds = float(TypeAdapter[float](Seconds).validate_python(words))
+        seconds = float(_SECONDS.validate_python(words))
     except ValidationError:
         seconds = 0.0
     if not seconds > 0:

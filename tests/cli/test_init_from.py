@@ -196,7 +196,7 @@ STATES = ["fine", "worn", "broken"]
 
 
 def machines(places: list[str], *, blocks: bool = False) -> pd.DataFrame:
-    """Return numbers of machines, their state, and then their place; no name tells which is what."""
+    """Return numbers of machines, their state and their place, whose names say nothing."""
     rng = np.random.default_rng(3)
     where = np.repeat(places, ROWS // len(places))
     rows = len(where)
@@ -215,6 +215,7 @@ PLANTS = [f"plant {letter}" for letter in "ABCDEF"]
         ([f"P{number}" for number in range(6)], False),
         (["Bank Nord", "Bank West", "Bank Ost"], False),
         (PLANTS, True),
+        (PLANTS, False),
         (["Berlin", "Hamburg", "Wien", "Bonn"], False),
     ],
 )

@@ -52,6 +52,13 @@ def compare(
             " not given, or CO2 if the runs state their electricity",
         ),
     ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="time between trainings, such as '1 day': how many a battery lasts for",
+        ),
+    ] = None,
     confidence: Annotated[
         float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
     ] = 0.95,
@@ -89,9 +96,14 @@ def compare(
     wide as a column of a paper.
     """
     from fedsim.cli.compare_output import Request, write_files
+    from fedsim.core.errors import DataError
+    from fedsim.results.analysis.battery_schedule import interval
 
     with _errors():
         request = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
+        if every is not None and request.alone:
+            raise DataError("every", "--every needs the tables: leave out the option of one output")
+        seconds = None if every is None else interval(every)
         if out is not None:
             check_out(out, file=request.figure)
         share = practical_difference(practical)
@@ -100,7 +112,7 @@ def compare(
             typer.echo(text, nl=False)
         if request.alone:
             return
-        _print_comparison(comparison)
+        _print_comparison(comparison, seconds)
         place = write_files(comparison, places, out, confidence)
     _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:
@@ -128,8 +140,14 @@ def _comparison(
         raise
 
 
-def _print_comparison(comparison: "Comparison") -> None:
-    """Print endings, answers, tables and notes."""
+def _print_comparison(comparison: "Comparison", every: float | None) -> None:
+    """Print endings, answers, tables and notes; batteries also on a schedule."""
+    from fedsim.results.analysis.battery_schedule import schedule_table
+
+    scheduled = None
+    if every is not None:
+        runs = comparison.runs
+        scheduled, short = schedule_table(runs.by_name, runs.labels, every)
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:
         _warn(text)
@@ -137,6 +155,10 @@ def _print_comparison(comparison: "Comparison") -> None:
         print_answer(parts)
     if comparison.batteries and (longest := comparison.batteries.answer()):
         _out.print(f"{escape(longest)}\n")
+    if scheduled is not None:
+        _out.print(scheduled)
+        for text in short:
+            _out.print(escape(text))
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:
@@ -273,13 +295,16 @@ def _describe_running(now: "Snapshot") -> Iterator[str]:
 def _ahead(now: "Snapshot", count: int) -> str:
     """Return the estimated time until the `count` unfinished runs have ended."""
     from fedsim.running.probe import duration
+    from fedsim.running.watching import describe_saved
 
     if not count:
         return "all runs have ended"
     seconds = now.seconds
     time = "time left: not known yet" if isnan(seconds) else f"{duration(seconds)} left at most"
-    hint = "" if now.status.held else "; no process is running: repeat the command to resume"
-    return f"{time}{hint}"
+    if now.status.held:
+        return time
+    saved = f"no process is running: {describe_saved(len(now.done), len(now.runs))}"
+    return saved if isnan(seconds) else f"{time}; {saved}"
 
 
 @app.command("watch")

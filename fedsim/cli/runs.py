@@ -1,6 +1,6 @@
 """Commands that make runs: run, check."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,7 @@ def run_command(
     from fedsim.scenario import load
 
     with _errors():
+        explain_state("No run has begun. Repeat the command to start.".strip)
         check_watch(watch=watch, browser=browser, quiet=quiet)
         share = _share(shard, jobs, cluster)
         settings, (blocks, further) = overrides or (), split_blocks(plugins or ())
@@ -104,7 +105,7 @@ def run_command(
         with follow_in_browser(out) if browser else nullcontext():
             try:
                 with show as callback, _theory():
-                    explain_state(partial(_describe_saved, out, count, ended))
+                    explain_state(partial(_saved, plan, out, share, ended if fresh else None))
                     result = make(watch=once(callback, ended), rescue=rescued.append)
             except Exception as error:
                 for part in rescued if share == WHOLE and not as_json else ():
@@ -120,15 +121,25 @@ def run_command(
     raise typer.Exit(code)
 
 
-def _describe_saved(out: Path, count: int, ended: Iterable[tuple[str, int]]) -> str:
-    """Return how many runs are saved, of those that have ended, and how to resume."""
-    from fedsim.results.record.folder import SUMMARY, RunFolder
+def _saved(
+    plan: "Plan", out: Path, share: "Shard", ended: Collection[tuple[str, int]] | None
+) -> str:
+    """Return how many runs of a shard are saved, and how to go on.
 
-    saved = sum((RunFolder.place(out, *run) / SUMMARY).exists() for run in ended)
-    if not saved:
-        return "No run had finished. Repeat the command to start again."
-    runs = "run is" if count == 1 else "runs are"
-    return f"{saved} of {count} {runs} finished and saved. Repeat the command to resume."
+    Args:
+        plan: the runs.
+        out: their folder.
+        share: the shard.
+        ended: the runs that count, those of this call; None for all in the folder.
+    """
+    from fedsim.running.folder import status, study_of
+    from fedsim.running.watching import Snapshot, describe_saved
+
+    runs = share.of([(variant.name, seed) for variant in plan.variants for seed in variant.seeds])
+    done = Snapshot(status(out, study_of(plan))).done
+    return describe_saved(
+        sum(run in done and (ended is None or run in ended) for run in runs), len(runs)
+    )
 
 
 def _tell(note: "Note", *, quiet: bool) -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import count
@@ -24,7 +24,7 @@ from fedsim.core.atomic import check_folder
 from fedsim.core.blocks.in_memory import code_in
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import reject_renamed
-from fedsim.core.errors import OccupiedError, RunWarning, TheoryWarning
+from fedsim.core.errors import OccupiedError, OutputError, RunWarning, TheoryWarning
 from fedsim.core.progress import current_activity
 from fedsim.core.signals import defer_signals
 from fedsim.problems.references import record_optima
@@ -262,7 +262,7 @@ def run_plan(
     """
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
     check_trackers(trackers, plan, place)
-    with record_optima() as optima:
+    with record_optima() as optima, _recorded_if_interrupted(plan, place):
         notes = _preflight(plan, builder, place, tell, fresh=fresh)
     make_runs = partial(_make, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
@@ -428,6 +428,21 @@ def _preflight(
     for note in notes:
         tell(note)
     return notes
+
+
+@contextmanager
+def _recorded_if_interrupted(plan: Plan, out: Path | None) -> Iterator[None]:
+    """Record the study if the block is interrupted: `fedsim status` then has its runs as pending.
+
+    A plan whose check fails leaves no folder.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):  # `Interrupted` is the latter
+        if out is not None and study_in(out) is None:
+            with suppress(OutputError):
+                study_of(plan).write(out)
+        raise
 
 
 def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:

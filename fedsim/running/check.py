@@ -95,7 +95,8 @@ def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iter
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
-        for sentences in errors_of_models(scenario["network"], scenario["fleet"], messages):
+        network, fleet = scenario["network"], scenario["fleet"]
+        for sentences in errors_of_models(network, fleet, messages, brief=True):
             alike.setdefault(". ".join(sentences), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)

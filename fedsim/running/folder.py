@@ -242,7 +242,8 @@ def status(out: Path, study: Study | None = None) -> Status:
     """
     study = study or read_study(out)
     if study is None:
-        raise DataError("status", hold_no_runs(out))
+        hint = "if `fedsim run` was interrupted before any run began, repeat it to start"
+        raise DataError("status", f"{hold_no_runs(out)}; {hint}")
     in_use = is_held(out)
     making = {(path.parent.name, path.name) for path in (out / MAKING).glob("*/*/seed-*")}
     return Status(study.name, out, in_use, tuple(_variants(study, out, making, in_use=in_use)))

@@ -105,6 +105,17 @@ def time_left(run: LiveRun) -> float:
     return (run.rounds - run.round) / run.rate if run.rate > 0 else nan
 
 
+def describe_saved(saved: int, count: int) -> str:
+    """Return how many runs are saved, and what makes the others.
+
+    >>> describe_saved(0, 15)
+    '0 of 15 runs are finished and saved. Repeat the command to start.'
+    """
+    runs = "run is" if count == 1 else "runs are"
+    step = "resume" if saved else "start"
+    return f"{saved} of {count} {runs} finished and saved. Repeat the command to {step}."
+
+
 def headline(now: Snapshot) -> str:
     """Return the state of a study in a line."""
     parts = [f"{len(now.done)} of {len(now.runs)} runs done", f"{len(now.running)} running"]

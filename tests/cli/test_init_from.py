@@ -190,3 +190,65 @@ def test_a_text_that_another_column_has_as_a_value_is_no_mark(tmp_path: Path) ->
     seen = guess(path)
     assert seen.marks == {}
     assert seen.drop == ("crp",)
+
+
+STATES = ["fine", "worn", "broken"]
+
+
+def machines(places: list[str], *, blocks: bool = False) -> pd.DataFrame:
+    """Return numbers of machines, their state and their place, whose names say nothing."""
+    rng = np.random.default_rng(3)
+    where = np.repeat(places, ROWS // len(places))
+    rows = len(where)
+    frame = pd.DataFrame({"temp": rng.normal(size=rows), "humidity": rng.normal(size=rows)})
+    frame["state"] = rng.choice(STATES, rows)
+    frame["plant"] = where if blocks else rng.permutation(where)
+    return frame
+
+
+PLANTS = [f"plant {letter}" for letter in "ABCDEF"]
+
+
+@pytest.mark.parametrize(
+    ("places", "blocks"),
+    [
+        ([f"P{number}" for number in range(6)], False),
+        (["Bank Nord", "Bank West", "Bank Ost"], False),
+        (PLANTS, True),
+        (PLANTS, False),
+        (["Berlin", "Hamburg", "Wien", "Bonn"], False),
+    ],
+)
+def test_a_last_column_that_may_hold_clients_is_not_the_label_in_silence(
+    places: list[str], blocks: bool, tmp_path: Path
+) -> None:
+    frame, path = machines(places, blocks=blocks), tmp_path / "machines.csv"
+    frame.to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"two columns may be the label \(state, plant\): give --t"):
+        guess(path)
+    assert (guess(path, "state").label, guess(path, "plant").label) == ("state", "plant")
+    assert guess(path, drop=("plant",)).label == "state"
+
+
+def test_codes_alone_are_not_the_label_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    machines(["M1", "M2", "M3"]).drop(columns="state").to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"the last column, plant, may hold clients .*--target"):
+        guess(path)
+
+
+def test_classes_in_the_last_column_and_labels_by_name_are_found(tmp_path: Path) -> None:
+    frame = machines(PLANTS)
+    for number, (columns, label) in enumerate(
+        (
+            (["temp", "humidity", "plant", "state"], "state"),  # classes in the last column
+            (["temp", "plant", "humidity"], "humidity"),  # a regression
+            (["outcome", "temp", "humidity", "plant"], "outcome"),  # named, and first
+        )
+    ):
+        path = tmp_path / f"{number}.csv"
+        frame.assign(outcome=frame["state"])[columns].to_csv(path, index=False)
+        assert guess(path).label == label
+    iris = machines(["setosa", "versicolor", "virginica"], blocks=True).drop(columns="state")
+    iris.to_csv(tmp_path / "iris.csv", index=False)  # sorted classes, the only texts
+    assert guess(tmp_path / "iris.csv").label == "plant"

@@ -145,7 +145,10 @@ def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
     assert (
         fedsim_said("status", scenario, "--out", out)
         .output.rstrip()
-        .endswith("no process is running: repeat the command to resume")
+        .endswith(
+            "no process is running: 0 of 6 runs are finished and saved."
+            " Repeat the command to start."
+        )
     )
     said = fedsim_said("run", scenario, "--out", out, "--shard", "1/4")
     assert said.exit_code == 0, said.output
@@ -153,6 +156,8 @@ def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
     assert len(list(out.rglob(SUMMARY))) == 2
     said = fedsim_said("status", scenario, "--out", out)
     assert re.search(r"all +2 +0 +0 +4", said.output)
+    shown = " ".join(said.output.split())
+    assert shown.endswith("2 of 6 runs are finished and saved. Repeat the command to resume.")
     assert fedsim_said("compare", out).exit_code == 0
     for number in (2, 3, 4):
         assert fedsim_said("run", scenario, "--out", out, "--shard", f"{number}/4").exit_code == 0
@@ -176,6 +181,7 @@ def test_a_folder_of_no_study_is_refused(tmp_path: Path) -> None:
     said = fedsim_said("status", tmp_path)
     assert said.exit_code == 2
     assert "there are no runs in" in said.stderr
+    assert "if `fedsim run` was interrupted before any run began, repeat it to start" in said.stderr
 
 
 def test_a_study_that_is_there_says_how_many_runs_are_kept_and_made(

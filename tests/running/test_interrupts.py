@@ -91,6 +91,61 @@ def test_an_interrupted_command_counts_the_runs_that_are_saved(tmp_path: Path) -
 
 
 @pytest.mark.slow
+@proc
+@pytest.mark.parametrize("until", ["loading", "running"])
+def test_a_command_interrupted_before_its_first_end_counts_none_and_status_too(
+    until: str, tmp_path: Path
+) -> None:
+    scenario, out = tmp_path / "long.yaml", tmp_path / "out"
+    scenario.write_text(json.dumps(LONG | {"seeds": 2}))
+    words = ["run", str(scenario), "--out", str(out)]
+    start = ["-c", SLOW] if until == "loading" else ["-m", "fedsim"]
+    with subprocess.Popen(
+        [sys.executable, *start, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"CHECKING": str(tmp_path / "checking")},
+        preexec_fn=hearing,  # noqa: PLW1509 - no threads here
+    ) as process:
+        there = tmp_path / "checking" if until == "loading" else out / "study.json"
+        while not there.exists() and process.poll() is None:
+            time.sleep(0.01)
+        assert out.exists() is (until == "running")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    counted = "0 of 6 runs are finished and saved. Repeat the command to start.\n"
+    assert process.returncode == 130
+    assert said.endswith(f"interrupted (SIGINT). {counted}")
+    status = subprocess.run(
+        [sys.executable, "-m", "fedsim", "status", str(out)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (status.returncode, status.stderr) == (0, "")
+    assert status.stdout.endswith(f"no process is running: {counted}")
+
+
+SLOW = """
+import os, time
+
+from fedsim import __main__
+from fedsim.scenario.building.builder import Builder
+
+
+def check(self):
+    open(os.environ["CHECKING"], "w").close()
+    time.sleep(1000)
+
+
+Builder.check = check
+__main__.main()
+"""
+"""Runs a command whose check of the plan does not end."""
+
+
+@pytest.mark.slow
 def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path: Path) -> None:
     way, out = signal.SIGINT, tmp_path / "out"
     command = [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)]

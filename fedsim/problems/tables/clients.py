@@ -39,6 +39,9 @@ _LETTERS = 3  # of a proper name, on average
 
 _CODE = re.compile(r"([^\W\d_]{1,12})[ ._-]?\d+")
 
+_LETTERED = re.compile(r"([^\W\d_]{2,12})[ ._-][A-Z]")
+"""Such as "plant A". Categories have such texts, too: they say only what is no label in silence."""
+
 _CODED, _PLACED, _TOGETHER, _PROPER = 2, 3, 2, 1  # how much each sign of clients counts
 
 
@@ -103,6 +106,22 @@ def by_cells(frame: "pd.DataFrame", apart: Sequence[str]) -> tuple[list[str], st
     most = max((count for count, _ in scores.values()), default=0)
     best = [name for name, (count, _) in scores.items() if count == most]
     return best, scores[best[0]][1] if best else ""
+
+
+def looks_like_clients(column: "pd.Series") -> tuple[bool, str]:
+    """Return whether a column's texts are codes or places, and the first sign of clients, if any.
+
+    Texts that lie together or are proper names may be labels, too.
+    """
+    if not _is_shared(column, _MOST):
+        return False, ""
+    cleaned = cells.clean(column, frozenset())
+    signs = list(_signs(cleaned))
+    lettered = [_LETTERED.fullmatch(str(text)) for text in cleaned.dropna().unique()]
+    if all(lettered) and len({fold(match[1]) for match in lettered if match}) == 1:
+        signs.append((_CODED, f"codes such as {cleaned.dropna().iloc[0]!r}"))
+    coded = any(" such as " in sign and count >= _CODED for count, sign in signs)
+    return coded, signs[0][1] if signs else ""
 
 
 def _signs(column: "pd.Series") -> Iterator[tuple[int, str]]:

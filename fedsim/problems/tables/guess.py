@@ -12,7 +12,7 @@ from fedsim.core.errors import DataError
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns
-from fedsim.problems.tables.clients import by_cells, by_name
+from fedsim.problems.tables.clients import by_cells, by_name, looks_like_clients
 from fedsim.problems.tables.columns import TableColumn
 from fedsim.problems.tables.formats import Found, Reading, check_names, read_table
 from fedsim.problems.tables.rows import (
@@ -107,7 +107,9 @@ def guess(
     if not label:
         label, why = _find(names, client), "by its name"
         if not label:
-            label, why = _last(names, frame, client), "the last column"
+            offered = [name for name in names if name not in drop]
+            label, why = _last(offered, frame, client), "the last column"
+            _check_last(offered, frame, client, label)
     if not client:
         doubtful, why_client = by_cells(frame, [label, *drop])
         client = doubtful[0] if len(doubtful) == 1 else ""
@@ -159,3 +161,27 @@ def _last(names: list[str], frame: "pd.DataFrame", client: str) -> str:
             return name
     text = "no column could hold labels; name one with --target"
     raise DataError("init", f"{text}; there are {', '.join(names)[:200]}")
+
+
+def _check_last(names: list[str], frame: "pd.DataFrame", client: str, last: str) -> None:
+    """Check that the last column holds no clients, so that it is not taken for labels in silence.
+
+    Raises:
+        DataError: it looks like clients, and another column may be the label.
+    """
+    coded, sign = looks_like_clients(frame[last])
+    if not sign:
+        return
+    texts = [name for name in names if name != client and _is_text(frame[name])]
+    if len(texts) > 1:
+        count = "two" if len(texts) == 2 else "several"
+        text = f"{count} columns may be the label ({', '.join(texts)[:200]}): give --target"
+        raise DataError("init", f"{text}; {last} may hold clients ({sign})")
+    if coded:
+        text = f"the last column, {last}, may hold clients ({sign}): give --target"
+        raise DataError("init", f"{text}, the column of labels")
+
+
+def _is_text(column: "pd.Series") -> bool:
+    found = columns.column_of(cells.clean(column, frozenset()), decimal=None)
+    return found.role == "category"

@@ -4,9 +4,9 @@ Energy comes from the client table, the time of each depletion from the log, cap
 from the scenario.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isinf
+from math import floor, isfinite, isinf
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -66,7 +66,8 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         that is below the threshold), empty (whether it is at the cut-off), empty_s and empty_round
         (when it first was; infinite if never), lasts_s (infinite if it is charged as fast as it
         drains), lasts_runs (how many runs like this one it lasts for, if radios sleep after each),
-        lasts_idle_s (how long it lasts if its client only idles; NaN if it was empty or charged),
+        idle_watts (what an idle client takes from it) and lasts_idle_s (how long it lasts if its
+        client only idles; both NaN if it was empty or charged),
         and the joules by part. The part `battery losses` is the energy that left the
         battery and not drawn by the client. Without batteries there are no rows.
 
@@ -163,7 +164,7 @@ def _of_run(
         capacity_joules=capacity,
         **stored,
         charge=stored["final_joules"] / capacity,
-        lasts_idle_s=_idling(clients, threshold, efficiency[number]),
+        **_idling(clients, threshold, efficiency[number]),
         low=stored["final_joules"] < threshold * (1 - _ROUNDING),
         **_deaths(folder, clients),
     )
@@ -211,8 +212,8 @@ def _lasting(table: pd.DataFrame, threshold: Array, left: Array) -> Array:
     return np.where(np.isfinite(seen), seen, ahead)
 
 
-def _idling(clients: pd.DataFrame, threshold: Array, efficiency: Array) -> Array:
-    """Return for how long each battery lasts if its client only idles, s.
+def _idling(clients: pd.DataFrame, threshold: Array, efficiency: Array) -> dict[str, Array]:
+    """Return the power that a client takes from its battery at rest, W, and how long it lasts so.
 
     NaN for a battery that was empty or charged: its idle power is not known from the sums of a run.
     """
@@ -220,12 +221,16 @@ def _idling(clients: pd.DataFrame, threshold: Array, efficiency: Array) -> Array
     initial, drained, joules, idle, run = (clients[name].to_numpy(np.float64) for name in columns)
     # The battery has supplied idle power, with the losses of discharging, and its self-discharge.
     taken = drained - (joules - idle) / efficiency
+    taken = np.where(taken > _ROUNDING * drained, taken, 0.0)
     usable = np.maximum(initial - threshold, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        lasting = np.where(taken > _ROUNDING * drained, run * usable / taken, np.inf)
+        lasting = np.where(taken > 0, run * usable / taken, np.inf)
     charged = clients["charged_joules"].to_numpy(np.float64) > _ROUNDING * drained
     steady = (clients["depletions"] == 0) & ~charged
-    return np.where(steady, lasting, np.nan)
+    return {
+        "idle_watts": np.where(steady, taken / run, np.nan),
+        "lasts_idle_s": np.where(steady, lasting, np.nan),
+    }
 
 
 def _runs(table: pd.DataFrame, lasting: Array, clients: pd.DataFrame) -> Array:
@@ -366,7 +371,7 @@ NONE = "-"
 
 NOT_WITHIN = "not within the run"
 
-_RUNS = "runs per charge"
+_RUNS = "trainings"
 
 _IDLE = "idle life"
 
@@ -422,29 +427,31 @@ class BatterySummary:
         )
         if times.shape[1] < 2:
             return ""
-        form: Callable[[float], str] = _life
-        further: Callable[[float], str] = _life
-        between = ""
-        if _unlike(runs) and (times > _LONGER * runs).all(axis=None):
-            times, form, further = repeats, _such_runs, _lasting_runs
-            between = _between_runs(own["lasts_half_idle_s"])
+        by_runs = _unlike(runs) and (times > _LONGER * runs).all(axis=None)
+        if by_runs:
+            times = repeats
         middle = times.median().sort_values(ascending=False, kind="stable")
         longest = middle.iloc[0]
         first = middle.index[(middle == longest) | (middle * _NEAR >= longest)]
         count = len(times)
-        if len(first) == len(middle):
-            seeds = "one seed" if count == 1 else f"median over {count} seeds"
-            return (
-                f"half of the batteries last {form(longest)} with every variant ({seeds}){between}"
-            )
         rest = middle.drop(first)
         names = " and ".join(self.labels[str(name)] for name in first)
-        won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
-        seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
+        if len(rest):
+            won = int((times[first].max(axis=1) > times[rest.index].max(axis=1)).sum())
+            seeds = "one seed" if count == 1 else f"longest in {won} of {count} seeds"
+            second = self.labels[str(rest.index[0])]
+        else:
+            seeds = "one seed" if count == 1 else f"median over {count} seeds"
+            names, second = "every variant", ""
+        if by_runs:
+            more = f", and {_enough(rest.iloc[0], short=True)} with {second}" if second else ""
+            first_part = f"one charge {_enough(longest)} with {names}{more} ({seeds})"
+            return first_part + _between_trainings(own["lasts_half_idle_s"])
+        if not second:
+            return f"half of the batteries last {_life(longest)} with every variant ({seeds})"
         return (
-            f"batteries last longest with {names}: half of them last {form(longest)}, and"
-            f" {further(rest.iloc[0])} with {self.labels[str(rest.index[0])]}, the next"
-            f" ({seeds}){between}"
+            f"batteries last longest with {names}: half of them last {_life(longest)}, and"
+            f" {_life(rest.iloc[0])} with {second}, the next ({seeds})"
         )
 
     def lasting(self, most: int | None = None) -> BatteryTable:
@@ -558,14 +565,25 @@ class BatterySummary:
             yield "by group of clients: fedsim report, or batteries.csv of fedsim compare"
 
 
-def _between_runs(idle: "pd.Series[float]") -> str:
-    """Return a clause on what a number of runs leaves out: idle power until the next run."""
+def _enough(trainings: float, *, short: bool = False) -> str:
+    """Return for how many whole trainings a charge is enough, after "one charge"."""
+    if isinf(trainings):
+        return "lasts for ever"
+    count = floor(trainings)
+    if short:
+        return f"{count:,}"
+    return f"is enough for {count:,} training{'s' if count != 1 else ''}"
+
+
+def _between_trainings(idle: "pd.Series[float]") -> str:
+    """Return what a number of trainings leaves out: what devices take until the next one."""
     lives = {_life(seconds) for seconds in idle}
     if np.isinf(idle).all():
         return ""
+    text = ", if the devices take no power in between"
     if idle.isna().any() or len(lives) > 1:
-        return "; what devices draw between runs is not counted"
-    return f"; idle power between runs is not counted: with it alone, they last {lives.pop()}"
+        return text
+    return f"{text}; without training it is empty after {lives.pop()}"
 
 
 def _over_seeds(values: "pd.Series[Any]", form: Any) -> Cell:
@@ -607,14 +625,6 @@ def _repeats(own: pd.DataFrame) -> Cell:
 
 def _life(seconds: float) -> str:
     return "for ever" if isinf(seconds) else _time(seconds)
-
-
-def _lasting_runs(number: float) -> str:
-    return "for ever" if isinf(number) else _count(number)
-
-
-def _such_runs(number: float) -> str:
-    return "for ever" if isinf(number) else f"{_count(number)} runs like this one"
 
 
 def _unlike(runs: pd.DataFrame) -> bool:

@@ -26,6 +26,7 @@ from fedsim.results.accuracy import (
     UDP,
     Accuracy,
     Range,
+    percent,
 )
 
 SEGMENT, FIRST_WINDOW, PACKET = 1448, 10, 1500
@@ -67,7 +68,11 @@ class RoundMessages:
 
 
 def errors_of_models(
-    network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None = None
+    network: Plain,
+    fleet: Sequence[Plain],
+    messages: RoundMessages | None = None,
+    *,
+    brief: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Yield the network models of a scenario, each with sentences on the errors of its times.
 
@@ -75,6 +80,8 @@ def errors_of_models(
         network: the block `network`, as recorded.
         fleet: the groups; groups of a calibrated fleet have intervals for radio constants.
         messages: the messages of a typical round; None if unknown.
+        brief: give the median error of transfer times, and what it means, without the cases that
+            were tested.
     """
     if not fleet:
         return  # ideal clients: messages take no time
@@ -95,7 +102,7 @@ def errors_of_models(
         elif model not in {"tcp", *TRANSFERS}:
             yield model, "A user-defined model: errors of its transfer times are unknown."
         else:
-            yield model, _transfers(model, network, variants, messages)
+            yield model, _transfers(model, network, variants, messages, brief=brief)
 
 
 def _model(network: Plain, radio: str) -> str:
@@ -144,7 +151,12 @@ def _frames() -> str:
 
 
 def _transfers(
-    model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
+    model: str,
+    network: Plain,
+    groups: Sequence[Plain],
+    messages: RoundMessages | None,
+    *,
+    brief: bool,
 ) -> str:
     """Return a sentence on the errors of transfer times for some groups, and a remedy."""
     tcp = network.get("tcp") or {}
@@ -156,6 +168,11 @@ def _transfers(
     if not (lossy and LOSSES in figures):
         regime = _regime(figures, network, messages, rates, trips)
     errors = figures[regime]
+    if brief:
+        beyond = list(_beyond(errors, messages, rates, trips))
+        if lossy and regime != LOSSES:
+            beyond.append(_UNTESTED_LOSSES)
+        return _brief(model, network, errors, beyond)
     runs = "medians of runs, " if regime == LOSSES else ""
     law, subject = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
@@ -167,12 +184,25 @@ def _transfers(
     text = f"{subject}, {regime}: {errors} ({cases})."
     here = list(_beyond(errors, messages, rates, trips))
     if lossy and regime != LOSSES:
-        here.insert(0, "Your losses are random; those tested were not.")
+        here.insert(0, _UNTESTED_LOSSES)
     return " ".join([text, *here, *_remedy(model, network)])
 
 
 _CONNECTIONS = {"tcp": "kept", "wifi": "new"}
 """The defaults of `connections` by model."""
+
+
+_UNTESTED_LOSSES = "Your losses are random; those tested were not."
+
+
+def _brief(model: str, network: Plain, errors: Accuracy, beyond: Sequence[str]) -> str:
+    """Return the median error, the first difference from the tested cases, and what to do."""
+    text = " ".join([f"Median error of times {percent(errors.median)}.", *beyond[:1]])
+    if model not in {"fluid", "lv08"}:
+        return text
+    advice = "Do not rely on times of variants that differ in message size"
+    repeat = "; repeat with network.model=tcp" if _takes_tcp(network) else ""
+    return f"{text} {advice}{repeat}."
 
 
 def _remedy(model: str, network: Plain) -> Iterator[str]:
@@ -181,9 +211,13 @@ def _remedy(model: str, network: Plain) -> Iterator[str]:
         return
     yield "In a comparison messages of equal size have the same error."
     yield "How much time smaller messages save is uncertain."
-    shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
-    if not shares_air and network.get("broadcast") != "cell":
+    if _takes_tcp(network):
         yield "If a ranking may depend on it, repeat with `network.model=tcp`."
+
+
+def _takes_tcp(network: Plain) -> bool:
+    shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
+    return not shares_air and network.get("broadcast") != "cell"
 
 
 def _regime(

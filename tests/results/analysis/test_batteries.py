@@ -15,6 +15,8 @@ from fedsim.results.analysis.batteries import ALL, LOSSES, PARTS, BatterySummary
 from fedsim.results.result import Result
 from tests.runs import small
 
+NO_POWER = ", if the devices take no power in between"
+
 POWER = 3.0
 """W, of a device that draws as much at work as at rest."""
 
@@ -130,8 +132,8 @@ def test_batteries_that_outlive_unlike_runs_are_compared_by_the_runs_they_last_f
     figures = summary.figures.assign(run_s=lengths, lasts_half_runs=repeats)
     by_runs = BatterySummary(figures, summary.labels)
     assert by_runs.answer() == (
-        f"{LONGEST} a (gd): half of them last 240 runs like this one, and 150 with b (gd), the"
-        " next (one seed); what devices draw between runs is not counted"
+        "one charge is enough for 240 trainings with a (gd), and 150 with b (gd) (one seed), if the"
+        " devices take no power in between"
     )
     within = lengths.where(lengths < 100, 5 * 3600)  # those of b are empty at the end of its run
     by_time = BatterySummary(summary.figures.assign(run_s=within), summary.labels)
@@ -224,9 +226,9 @@ def test_idle_life_is_known_of_batteries_that_were_not_empty(known: Result) -> N
 @pytest.mark.parametrize(
     ("hours", "clause"),
     [
-        ([5.0, 5.0], "; idle power between runs is not counted: with it alone, they last 5 h"),
-        ([5.0, 9.0], "; what devices draw between runs is not counted"),
-        ([5.0, np.nan], "; what devices draw between runs is not counted"),
+        ([5.0, 5.0], f"{NO_POWER}; without training it is empty after 5 h"),
+        ([5.0, 9.0], NO_POWER),
+        ([5.0, np.nan], NO_POWER),
         ([np.inf, np.inf], ""),
     ],
 )

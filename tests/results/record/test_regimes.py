@@ -1,5 +1,6 @@
 """The figures of a scenario's own regime: losses, messages at once, their size, and their queue."""
 
+from textwrap import wrap
 from typing import Any
 
 import pytest
@@ -186,3 +187,17 @@ def test_messages_are_those_of_a_round_of_the_table() -> None:
     assert RoundMessages.of_round(costs) == RoundMessages(10, 100.0)
     assert RoundMessages.of_round({**costs, "transmissions": 0.0}) == RoundMessages(10, 50.0)
     assert RoundMessages.of_round({**costs, "cohort": 0.0}) is None
+
+
+@pytest.mark.parametrize("model", ["fluid", "lv08", "tcp"])
+@pytest.mark.parametrize("size", [1e2, 1e5, 1e8])
+def test_a_check_has_two_lines_with_the_median_error_and_what_to_do(
+    model: str, size: float
+) -> None:
+    network = {**NETWORK, "model": model}
+    ((_, text),) = errors_of_models(network, [group()], RoundMessages(10, size), brief=True)
+    assert len(wrap(f"{model}. {text}", 85)) <= 2  # beside a key, in 100 columns
+    assert "Median error of times " in text
+    assert ("Your messages are smaller than tested." in text) is (size == 1e2)
+    advised = "that differ in message size; repeat with network.model=tcp." in text
+    assert advised is (model != "tcp")

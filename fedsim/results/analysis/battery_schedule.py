@@ -1,0 +1,182 @@
+"""How long a charge lasts if a training like that of a run begins at a fixed interval.
+
+A battery pays each training its share of a charge, with the tails of the radio after it, and idle
+power between trainings: with R trainings per charge, an idle life I, and a training of length T
+that begins every P,
+
+    n/R + (n - 1)(P - T)/I <= 1
+
+holds for the number n of trainings that a charge completes. R and I are those of `battery_lives`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.core.blocks.quantities import Seconds
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.core.tables import plain
+from fedsim.core.text import format_number, quantity
+from fedsim.results.analysis.batteries import lives_of
+
+_SLEEPING = 0.02
+"""W, of a sleeping phone: the alternative that is shown where idle power empties a battery."""
+
+_SECONDS = TypeAdapter[Any](Seconds)
+
+_WHOLE = 1e-9  # relative; a number of trainings that is whole but for rounding
+
+
+def interval(text: str) -> float:
+    """Return the interval of trainings, s, that a text such as "1 day" gives.
+
+    Raises:
+        DataError: it is no duration above 0.
+    """
+    words = text.strip()
+    for name, hours in (("days", 24), ("day", 24), ("weeks", 168), ("week", 168)):
+        if words.endswith(name):
+            try:
+                words = f"{float(words.removesuffix(name)) * hours} h"
+            except ValueError:
+                break
+            break
+    try:
+        seconds = float(_SECONDS.validate_python(words))
+    except ValidationError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise DataError("every", f'--every: got {text!r}; give a duration, such as "1 day"')
+    return seconds
+
+
+def lifetimes(every: float, training: Array, per_charge: Array, idle: Array) -> tuple[Array, Array]:
+    """Return the number of trainings of a charge, and the time until it is used up, s.
+
+    The arrays have one entry per battery. A training takes the same power throughout.
+
+    Args:
+        every: time between the starts of two trainings, s.
+        training: length of a training, s; at most `every`.
+        per_charge: trainings of a charge without idle power in between; infinite for no cost.
+        idle: how long a charge lasts if the client only idles, s; infinite for no power.
+
+    >>> one_day, an_hour = 86400.0, 3600.0
+    >>> count, seconds = lifetimes(one_day, *np.array([[an_hour], [100.0], [10 * one_day]]))
+    >>> int(count[0]), round(seconds[0] / one_day, 2)
+    (9, 9.5)
+    """
+    cost, pause = 1 / per_charge, (every - training) / idle
+    with np.errstate(divide="ignore", invalid="ignore"):
+        count = np.floor((1 + pause) / (cost + pause) * (1 + _WHOLE))
+        count = np.where(cost + pause > 0, count, np.inf)
+        left = np.maximum(1 - count * cost - (count - 1) * pause, 0.0)
+        begun = (count - 1) * every + training
+        in_pause = np.where(left > 0, left * idle, 0.0)
+        in_training = every - training + (left - pause) / cost * training
+    after = begun + np.where(left > pause, in_training, in_pause)
+    seconds = np.where(count > 0, after, per_charge * training)
+    return count, np.where(np.isinf(count), np.inf, seconds)
+
+
+def schedule(lives: pd.DataFrame, every: float) -> pd.DataFrame:
+    """Return how many trainings a charge lasts if one begins at a fixed interval, and how long.
+
+    Args:
+        lives: as `battery_lives` returns them.
+        every: time between the starts of two trainings, s.
+
+    Returns:
+        One row per battery: variant, seed, client, trainings, lasts_s, idle_watts, and
+        asleep_s, how long it would last at an idle power of 20 mW. NaN for batteries that
+        were empty or charged during the run, and for trainings longer than the interval.
+    """
+    names = "run_s", "lasts_runs", "lasts_idle_s", "idle_watts"
+    run, per_charge, idle, watts = (lives[name].to_numpy(np.float64) for name in names)
+    known = np.isfinite(watts) & (run <= every)
+    count, seconds = lifetimes(every, run, per_charge, idle)
+    with np.errstate(invalid="ignore"):
+        _, asleep = lifetimes(every, run, per_charge, idle * watts / _SLEEPING)
+    return lives[["variant", "seed", "client"]].assign(
+        trainings=np.where(known, count, np.nan),
+        lasts_s=np.where(known, seconds, np.nan),
+        idle_watts=np.where(known, watts, np.nan),
+        asleep_s=np.where(known & (watts > _SLEEPING), asleep, np.nan),
+    )
+
+
+def schedule_table(
+    runs: Mapping[tuple[str, int], Path], labels: Mapping[str, str], every: float
+) -> tuple[Table, list[str]]:
+    """Return a table of the variants' batteries on a schedule, and sentences on short lives.
+
+    Values are medians over the batteries of a variant and its seeds.
+
+    Raises:
+        DataError: no client has a battery.
+    """
+    lives = lives_of(runs)
+    if not len(lives):
+        raise DataError("every", "--every: no client of these runs has a battery")
+    found = schedule(lives, every)
+    table = plain(f"batteries if a training begins every {quantity(every, 's')}", keys=1)
+    for head in ("variant", "trainings per charge", "empty after", "idle power"):
+        table.add_column(head, justify="left" if head == "variant" else "right")
+    sentences = []
+    for variant, label in labels.items():
+        own = found[found["variant"] == variant]
+        if not len(own):
+            continue
+        known = own.dropna(subset=["trainings"])
+        if not len(known):
+            longest = float(lives.loc[lives["variant"] == variant, "run_s"].max())
+            reason = "batteries were empty or charged during the run: their idle power is not known"
+            if longest > every:
+                reason = f"a training takes {quantity(longest, 's')}, longer than the interval"
+            sentences.append(f"{label}: {reason}")
+            table.add_row(escape(label), "-", "-", "-")
+            continue
+        middle = known[["trainings", "lasts_s", "idle_watts", "asleep_s"]].median()
+        table.add_row(
+            escape(label),
+            _count(middle["trainings"]),
+            _time(middle["lasts_s"]),
+            quantity(middle["idle_watts"], "W"),
+        )
+        if middle["lasts_s"] < every:
+            sentences.append(_describe_short(label, middle))
+    table.caption = (
+        "medians over batteries and seeds; n trainings of length T every P fit in a charge if n /"
+        " (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life) <= 1; idle power:"
+        " what a client without work takes from its battery (device and radio)"
+    )
+    return table, sentences
+
+
+def _describe_short(label: str, middle: "pd.Series[float]") -> str:
+    """Return why a charge does not last until the second training."""
+    count, watts = int(middle["trainings"]), middle["idle_watts"]
+    done = "one training" if count == 1 else "no training"
+    text = f"{label}: {done}, empty after {_time(middle['lasts_s'])}"
+    if count < 1 or not np.isfinite(middle["asleep_s"]):
+        return text
+    return (
+        f"{text}: the device takes {quantity(watts, 'W')} while it waits, as an awake phone; asleep"
+        f" at {quantity(_SLEEPING, 'W')} it would last {_time(middle['asleep_s'])}"
+        " (fleet.0.device.idle)"
+    )
+
+
+def _count(trainings: float) -> str:
+    return "no limit" if np.isinf(trainings) else format_number(float(np.floor(trainings)), ",.0f")
+
+
+def _time(seconds: float) -> str:
+    return "never" if np.isinf(seconds) else quantity(seconds, "s")

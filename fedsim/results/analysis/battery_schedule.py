@@ -1,8 +1,8 @@
 """How long a charge lasts if a training like that of a run begins at a fixed interval.
 
-A battery pays each training its share of a charge, with the tails of the radio after it, and idle
-power between trainings: with R trainings per charge, an idle life I, and a training of length T
-that begins every P,
+Each training takes a share of the charge, with the tails of the radio after it, and the pauses take
+idle power. With R trainings per charge, an idle life I, and a training of length T that begins
+every P,
 
     n/R + (n - 1)(P - T)/I <= 1
 
@@ -27,7 +27,7 @@ from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.batteries import lives_of
 
 _SLEEPING = 0.02
-"""W, of a sleeping phone: the alternative that is shown where idle power empties a battery."""
+"""W, an example of a sleeping device: what is shown where idle power empties a battery."""
 
 _SECONDS = TypeAdapter[Any](Seconds)
 
@@ -40,16 +40,8 @@ def interval(text: str) -> float:
     Raises:
         DataError: it is no duration above 0.
     """
-    words = text.strip()
-    for name, hours in (("days", 24), ("day", 24), ("weeks", 168), ("week", 168)):
-        if words.endswith(name):
-            try:
-                words = f"{float(words.removesuffix(name)) * hours} h"
-            except ValueError:
-                break
-            break
     try:
-        seconds = float(_SECONDS.validate_python(words))
+        seconds = float(_SECONDS.validate_python(text))
     except ValidationError:
         seconds = 0.0
     if not seconds > 0:
@@ -70,8 +62,8 @@ def lifetimes(every: float, training: Array, per_charge: Array, idle: Array) -> 
 
     >>> one_day, an_hour = 86400.0, 3600.0
     >>> count, seconds = lifetimes(one_day, *np.array([[an_hour], [100.0], [10 * one_day]]))
-    >>> int(count[0]), round(seconds[0] / one_day, 2)
-    (9, 9.5)
+    >>> int(count[0]), round(float(seconds[0]) / one_day, 2)
+    (10, 9.42)
     """
     cost, pause = 1 / per_charge, (every - training) / idle
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -168,9 +160,9 @@ def _describe_short(label: str, middle: "pd.Series[float]") -> str:
     if count < 1 or not np.isfinite(middle["asleep_s"]):
         return text
     return (
-        f"{text}: the device takes {quantity(watts, 'W')} while it waits, as an awake phone; asleep"
-        f" at {quantity(_SLEEPING, 'W')} it would last {_time(middle['asleep_s'])}"
-        " (fleet.0.device.idle)"
+        f"{text}: the device takes {quantity(watts, 'W')} while it waits, as if it stayed awake;"
+        f" asleep at {quantity(_SLEEPING, 'W')} (`idle` of its device) it would last"
+        f" {_time(middle['asleep_s'])}"
     )
 
 

@@ -40,7 +40,7 @@ from fedsim.scenario.merging import (
 )
 from fedsim.scenario.overridden_paths import with_paths_from
 from fedsim.scenario.registries import catalogue
-from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.scenario import Scenario, conflicts_beside_errors
 from fedsim.scenario.specs import FROM_DATA
 from fedsim.scenario.sweeps import families, swept
 from fedsim.scenario.yaml import MODELINE, read_file
@@ -307,7 +307,11 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
         faults = faults_of(error, tree, Scenario, known)
-        more = (tree.fault(tuple(path_of(key)), text) for key, text in unread_targets(tree, known))
+        beside = [(key, text) for key, text, _ in conflicts_beside_errors(tree, known)]
+        more = [
+            tree.fault(tuple(path_of(key)), text)
+            for key, text in dict.fromkeys([*unread_targets(tree, known), *beside])
+        ]
         return None, [*faults, *(fault for fault in more if fault not in faults)]
 
 

@@ -1,13 +1,15 @@
 """The class of a scenario, and checks that its blocks are compatible."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Container, Iterator
 from math import inf
-from typing import Self
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import ValidationError, create_model, model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.ports import Meaning
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
@@ -20,6 +22,7 @@ from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.confidential import unfit_privacy
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
+from fedsim.scenario.located import Located
 from fedsim.scenario.secret import unfit_secrecy
 from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
@@ -221,27 +224,20 @@ LAST_SEED = 2**63 - 1
 """The largest seed of a run: seeds are 64-bit integers in tables."""
 
 
-def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield all conflicts between settings that can be detected without data."""
-    yield from _seeds(scenario)
-    yield from _split(scenario)
-    yield from _dropped_replies(scenario)
-    yield from check_round_closing(scenario)
-    yield from unmet_participation(scenario)
-    yield from _sizes(scenario)
-    yield from _empty_batteries(scenario)
-    yield from compression(scenario)
-    yield from _method(scenario)
-    yield from check_peers(scenario)
-    yield from unfit_aggregation(scenario)
-    yield from unfit_attacks(scenario)
-    yield from unfit_secrecy(scenario)
-    yield from unfit_privacy(scenario)
-    yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
-    yield from find_repeated(scenario.measures)
-    reported = reports(scenario.problem.loss)
-    yield from targets(scenario.stop, scenario.measures, reported)
-    yield from find_unmeasured(scenario.models.best, scenario.measures, reported)
+def conflicts(scenario: ScenarioKeys, missing: Container[str] = ()) -> Iterator[Conflict]:
+    """Yield all conflicts between settings that can be detected without data.
+
+    Args:
+        scenario: the keys of a scenario.
+        missing: keys that it lacks, since their values are invalid. A check ends where it reads
+            one of them.
+    """
+    for check in _CHECKS:
+        try:
+            yield from check(scenario)
+        except AttributeError as error:
+            if error.name not in missing:
+                raise
 
 
 def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -382,6 +378,44 @@ def _needs_rounds(method: Algorithm) -> str:
     return reason if added is None else f"{reason}; use algorithm.{added.keys}"
 
 
+def _tiers(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield conflicts of tiers, also those of each gateway and the nodes below it."""
+    hops = (_dropped_replies, check_round_closing, compression, unmet_above)
+    yield from tiering(scenario, hops)
+
+
+def _repeated(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    yield from find_repeated(scenario.measures)
+
+
+def _figures(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield targets and kept models of measures that are unknown."""
+    reported = reports(scenario.problem.loss)
+    yield from targets(scenario.stop, scenario.measures, reported)
+    yield from find_unmeasured(scenario.models.best, scenario.measures, reported)
+
+
+_CHECKS: tuple[Callable[[ScenarioKeys], Iterator[Conflict]], ...] = (
+    _seeds,
+    _split,
+    _dropped_replies,
+    check_round_closing,
+    unmet_participation,
+    _sizes,
+    _empty_batteries,
+    compression,
+    _method,
+    check_peers,
+    unfit_aggregation,
+    unfit_attacks,
+    unfit_secrecy,
+    unfit_privacy,
+    _tiers,
+    _repeated,
+    _figures,
+)
+
+
 class Scenario(ScenarioKeys):
     """A federated problem, the method that solves it, and the world in which it runs."""
 
@@ -391,3 +425,29 @@ class Scenario(ScenarioKeys):
         if faults:
             raise failure(*faults)
         return self
+
+
+def conflicts_beside_errors(tree: Located, context: object) -> Iterator[Conflict]:
+    """Yield the conflicts between the valid keys of a scenario in which other keys have errors.
+
+    Args:
+        tree: the scenario as written.
+        context: the context of its validation.
+    """
+    written: dict[str, Any] = tree.plain()
+    try:
+        ScenarioKeys.model_validate_json(json.dumps(written), strict=True, context=context)
+    except ValidationError as error:
+        wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+    else:
+        return  # conflicts are the only errors
+    fields = {name: field for name, field in ScenarioKeys.model_fields.items() if name not in wrong}
+    parts: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
+    text = json.dumps({key: value for key, value in written.items() if key in fields})
+    valid = create_model("ValidKeys", __base__=Spec, **parts).model_validate_json(
+        text, strict=True, context=context
+    )
+    scenario = ScenarioKeys.model_construct(**{name: getattr(valid, name) for name in fields})
+    for name in wrong:
+        scenario.__dict__.pop(name, None)  # the default would mislead a check that reads it
+    yield from conflicts(scenario, wrong)

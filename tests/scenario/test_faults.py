@@ -130,6 +130,24 @@ def test_conflicts_come_together(tmp_path: Path) -> None:
     assert "the server of chb keeps a running sum" in found[1].message
 
 
+def test_conflicts_between_valid_blocks_come_beside_errors_in_others() -> None:
+    """A check ends where it reads a block in error: what it would read instead is not known."""
+    cohort = {"kind": "uniform", "count": 50}
+    block = {"participation": cohort, "fleet": [{"count": 10}]}
+    for wrong, key in (
+        ({"stop": {"gap": -1}}, "stop.gap"),
+        ({"seeds": [1, 2]}, "seeds"),
+        ({"algorithm": {"kind": "gd", "step_size": -1}}, "algorithm.step_size"),
+        ({"measures": ["accuracyy"]}, "measures.0"),
+        ({"problems": {}}, "problems"),
+    ):
+        found = [fault.key for fault in faults(least(**block, **wrong))]
+        assert sorted(found) == sorted([key, "participation.count"])
+    # Without a valid fleet the size of a cohort cannot be checked.
+    (fault,) = faults(least(**block | {"fleet": [{"count": 0}]}))
+    assert fault.key == "fleet.0.count"
+
+
 def test_a_misspelt_stop_rule_comes_with_all_else() -> None:
     """It is a measure's column, for all that its block can tell: measures and loss tell more."""
     block = {"stop": {"round": 4, "test_loss": 0.1}, "fleet": [{"count": 1, "radio": 1}]}

@@ -13,11 +13,11 @@ from fedsim.core.text import format_number, visible
 from fedsim.results.analysis import quantity
 from fedsim.results.analysis.plots.amounts import BARS
 
-NOT_REACHED = "not reached"
-"""What a cell says of a run that never got there."""
+NOT_REACHED, FAILED = "not reached", "failed"
+"""What a cell says of a run that did not reach its target, or failed."""
 
 
-_MISSING = frozenset({"-", NOT_REACHED})
+_MISSING = frozenset({"-", NOT_REACHED, FAILED})
 
 MOST_LETTERS = 360
 """Longest text that is shown at once, in letters; of a longer one its begin is, and a reader opens

@@ -11,12 +11,13 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
-from fedsim.results.analysis.compare.cost_tables import failed_in_words
+from fedsim.results.analysis.compare.cost_tables import failed_in_words, without_failed
 from fedsim.results.analysis.compare.quality import QUALITY_RULE, interval, signed
 from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
+    FAILED,
     NOT_REACHED,
     PageTable,
     TableCell,
@@ -163,11 +164,15 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     ends = _ends(study)
     costs = shown_costs(case.table, dict.fromkeys(("t", "joules", *SHOWN)))  # each of them once
     first = [cost for cost in costs if cost in ("t", "joules", "round")]
+    summary = study.comparison.runs.summary
+    failed = study.labels.keys() - without_failed(summary, study.labels)
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
         mark = "Pareto-optimal" if row["pareto"] and len(study.labels) > 1 else ""
-        cells = {cost: _cost_cell(row, cost) for cost in costs}
+        cells = {
+            cost: TableCell(FAILED) if name in failed else _cost_cell(row, cost) for cost in costs
+        }
         reached = TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"]))
         end = digits(float(ends.get(name, nan)))
         spent = [cells.pop(cost) for cost in first]

@@ -52,6 +52,7 @@ def test_a_clip_of_secure_aggregation_that_shortens_is_a_note_and_the_advised_on
     assert len(notes(secrecy={"kind": "secagg", "clip": 0.8 * advised})) == 1
 
 
+@pytest.mark.needs("privacy")
 def test_a_clip_of_privacy_is_a_note_if_it_shortens_more_than_half() -> None:
     (text,) = notes(privacy={"clip": 1e-3, "noise": 1})
     assert "0.001 shortened 100 % of 5 vectors" in text

@@ -82,7 +82,7 @@ def run_command(
     from fedsim.scenario import load
 
     with _errors():
-        explain_state("No run has begun. Repeat the command to start.".strip)
+        explain_state(lambda: "No run has begun. Repeat the command to start.")
         check_watch(watch=watch, browser=browser, quiet=quiet)
         share = _share(shard, jobs, cluster)
         settings, (blocks, further) = overrides or (), split_blocks(plugins or ())

@@ -24,7 +24,7 @@ class ClipCounts:
     Attributes:
         clip: see the argument.
         vectors: the number of vectors.
-        shortened: how many of them were longer than the clip.
+        shortened: the number of those that were longer than the clip.
         largest: the largest finite norm of these; 0 without one.
     """
 

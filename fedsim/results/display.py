@@ -21,7 +21,7 @@ from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import leading, reference_answer
 from fedsim.results.analysis.compare.caveats import read_doubts
-from fedsim.results.analysis.compare.cost_tables import failed_in_words, misses, without_failed
+from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants, misses
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
@@ -140,7 +140,8 @@ class Shown:
     @property
     def _ranked(self) -> dict[str, str]:
         """The labels of the variants of which not all runs have failed."""
-        return without_failed(self.summary, self.labels) if len(self.summary) else {}
+        failed = failed_variants(self.summary)
+        return {name: label for name, label in self.labels.items() if name not in failed}
 
     @property
     def _mixed(self) -> str:
@@ -193,7 +194,7 @@ class Shown:
             title += f"; the first {most} of {len(labels)} variants"
         notes = list(misses(self, costs, target, {name: labels[name] for name in shown}))
         names = mark_labels(labels, self.notes)
-        failed = labels.keys() - self._ranked
+        failed = failed_variants(self.summary)
         return analysis.cost_table(means, names, title, notes, target.arrived, failed)
 
     def outcome(self, most: int | None = None) -> Table:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeGuard
 
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, ValidationError
 
 from fedsim.core.blocks.registry import kinds_of
-from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, no_share, printable, unknown
 from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
@@ -16,7 +15,7 @@ from fedsim.problems.programs import reports
 from fedsim.protocol.stop_rules import MeasureTarget, StopRule
 from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import Located
-from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
+from fedsim.scenario.specs import ProblemSpec, ScenarioKeys, model_of
 
 
 def targets(
@@ -105,8 +104,7 @@ def _parts(*, with_loss: bool) -> type[BaseModel]:
     fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
     if with_loss:
         fields["loss"] = ProblemSpec.model_fields["loss"]
-    parts: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
-    return create_model("Figures", __base__=Spec, **parts)
+    return model_of(fields)
 
 
 def find_unmeasured(

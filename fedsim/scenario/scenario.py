@@ -5,11 +5,10 @@ from collections.abc import Callable, Container, Iterator
 from math import inf
 from typing import Any, Self
 
-from pydantic import ValidationError, create_model, model_validator
+from pydantic import ValidationError, model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.core.blocks.choice import failure
-from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.ports import Meaning
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
@@ -24,7 +23,7 @@ from fedsim.scenario.confidential import unfit_privacy
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.located import Located
 from fedsim.scenario.secret import unfit_secrecy
-from fedsim.scenario.specs import ScenarioKeys
+from fedsim.scenario.specs import ScenarioKeys, model_of
 from fedsim.scenario.tiers import tiering
 from fedsim.wire import Identity
 
@@ -442,11 +441,8 @@ def conflicts_beside_errors(tree: Located, context: object) -> Iterator[Conflict
     else:
         return  # conflicts are the only errors
     fields = {name: field for name, field in ScenarioKeys.model_fields.items() if name not in wrong}
-    parts: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
     text = json.dumps({key: value for key, value in written.items() if key in fields})
-    valid = create_model("ValidKeys", __base__=Spec, **parts).model_validate_json(
-        text, strict=True, context=context
-    )
+    valid = model_of(fields).model_validate_json(text, strict=True, context=context)
     scenario = ScenarioKeys.model_construct(**{name: getattr(valid, name) for name in fields})
     for name in wrong:
         scenario.__dict__.pop(name, None)  # the default would mislead a check that reads it

@@ -6,6 +6,7 @@ from math import isinf
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
+    BaseModel,
     Field,
     GetJsonSchemaHandler,
     PlainSerializer,
@@ -14,10 +15,12 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    create_model,
     field_validator,
     model_serializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -533,3 +536,9 @@ class ScenarioKeys(Spec):
         if any(group.count == FROM_DATA for group in self.fleet):
             return 0
         return sum(group.count for group in self.fleet)
+
+
+def model_of(fields: Mapping[str, FieldInfo]) -> type[BaseModel]:
+    """Return a model that has only some keys of a scenario, and validates them in the same way."""
+    parts: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
+    return create_model("SomeKeys", __base__=Spec, **parts)

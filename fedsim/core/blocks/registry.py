@@ -230,7 +230,7 @@ def _list(signature: inspect.Signature) -> str:
 def _declared_attributes(base: type[Spec]) -> dict[str, str]:
     """Return the docstrings of the class attributes that a base declares without a value.
 
-    Cached, because the source is parsed for each class that a caller passes.
+    Cached, because it parses the source of the base, and is called for each class of a caller.
     """
     bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
     declared: dict[str, str] = {}

@@ -8,18 +8,19 @@ from fedsim.core.ports import Array
 from fedsim.protocol.privacy.blocks import AdaptiveClip
 
 
-def clipped(vector: Array, bound: float) -> Array:
+def clipped(vector: Array, bound: float, norms: Array | None = None) -> Array:
     """Return x min(1, C/|x|), whose L2 norm is at most C; the vector itself if it is no longer.
 
     Args:
         vector: x, shape () or (d,); or a vector per row, shape (n, d), with the same bits as if it
             were clipped by itself.
         bound: C.
+        norms: what `norms_of` returns for the vector, if the caller has it already.
 
     >>> clipped(np.array([3.0, 4.0]), 1.0).tolist()
     [0.6000000000000001, 0.8]
     """
-    norms = norms_of(vector)
+    norms = norms_of(vector) if norms is None else norms
     if not (norms > bound).any():
         return vector
     with np.errstate(divide="ignore"):

@@ -389,9 +389,10 @@ class _PrivateClient(View):
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
         """Pack a vector of at most the clip; see `fedsim.core.ports.Client.pack`."""
         terms = self._method.terms
-        sent = clipped(vector, self._bound)
+        norms = norms_of(vector)
+        sent = clipped(vector, self._bound, norms)
         if self._fixed:
-            self._method.clipped.add(norms_of(vector) * terms.fields**0.5)
+            self._method.clipped.add(norms * terms.fields**0.5)
         self.within = self.within and sent is vector
         deviation = terms.spec.noise * self._bound / terms.fields**-0.5
         if terms.spec.where == "clients" and deviation:

@@ -444,9 +444,9 @@ class BatterySummary:
             seeds = "one seed" if count == 1 else f"median over {count} seeds"
             names, second = "every variant", ""
         if by_runs:
-            more = f", and {_enough(rest.iloc[0], short=True)} with {second}" if second else ""
-            first_part = f"one charge {_enough(longest)} with {names}{more} ({seeds})"
-            return first_part + _between_trainings(own["lasts_half_idle_s"])
+            more = f", and {floor(rest.iloc[0]):,} with {second}" if second else ""
+            text = f"one charge {_enough(longest)} with {names}{more} ({seeds})"
+            return text + _between_trainings(own["lasts_half_idle_s"])
         if not second:
             return f"half of the batteries last {_life(longest)} with every variant ({seeds})"
         return (
@@ -565,13 +565,11 @@ class BatterySummary:
             yield "by group of clients: fedsim report, or batteries.csv of fedsim compare"
 
 
-def _enough(trainings: float, *, short: bool = False) -> str:
+def _enough(trainings: float) -> str:
     """Return for how many whole trainings a charge is enough, after "one charge"."""
     if isinf(trainings):
         return "lasts for ever"
     count = floor(trainings)
-    if short:
-        return f"{count:,}"
     return f"is enough for {count:,} training{'s' if count != 1 else ''}"
 
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.core.blocks.quantities import Seconds
+from fedsim.core.blocks.quantities import Duration
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.core.tables import plain
@@ -29,7 +29,7 @@ from fedsim.results.analysis.batteries import lives_of
 _SLEEPING = 0.02
 """W, an example of a sleeping device: what is shown where idle power empties a battery."""
 
-_SECONDS = TypeAdapter[Any](Seconds)
+_DURATION = TypeAdapter[Any](Duration)
 
 _WHOLE = 1e-9  # relative; a number of trainings that is whole but for rounding
 
@@ -41,12 +41,10 @@ def interval(text: str) -> float:
         DataError: it is no duration above 0.
     """
     try:
-        seconds = float(_SECONDS.validate_python(text))
+        return float(_DURATION.validate_python(text))
     except ValidationError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise DataError("every", f'--every: got {text!r}; give a duration, such as "1 day"')
-    return seconds
+        message = f'--every: got {text!r}; give a duration, such as "1 day"'
+        raise DataError("every", message) from None
 
 
 def lifetimes(every: float, training: Array, per_charge: Array, idle: Array) -> tuple[Array, Array]:

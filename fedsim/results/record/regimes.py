@@ -168,11 +168,10 @@ def _transfers(
     if not (lossy and LOSSES in figures):
         regime = _regime(figures, network, messages, rates, trips)
     errors = figures[regime]
+    beyond = list(_beyond(errors, messages, rates, trips))
+    untested = [_UNTESTED_LOSSES] if lossy and regime != LOSSES else []
     if brief:
-        beyond = list(_beyond(errors, messages, rates, trips))
-        if lossy and regime != LOSSES:
-            beyond.append(_UNTESTED_LOSSES)
-        return _brief(model, network, errors, beyond)
+        return _brief(model, network, errors, [*beyond, *untested])
     runs = "medians of runs, " if regime == LOSSES else ""
     law, subject = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
@@ -182,10 +181,7 @@ def _transfers(
         reference += " with a new connection per message"
     cases = f"{runs}{errors.cases} cases compared with {reference}: {errors.extent}"
     text = f"{subject}, {regime}: {errors} ({cases})."
-    here = list(_beyond(errors, messages, rates, trips))
-    if lossy and regime != LOSSES:
-        here.insert(0, _UNTESTED_LOSSES)
-    return " ".join([text, *here, *_remedy(model, network)])
+    return " ".join([text, *untested, *beyond, *_remedy(model, network)])
 
 
 _CONNECTIONS = {"tcp": "kept", "wifi": "new"}

@@ -11,7 +11,7 @@ from fedsim.core.text import format_number
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
-from fedsim.results.analysis.compare.cost_tables import failed_in_words, without_failed
+from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants
 from fedsim.results.analysis.compare.quality import QUALITY_RULE, interval, signed
 from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
 from fedsim.results.best import feasible_figure
@@ -41,8 +41,7 @@ class PageAnswer(NamedTuple):
 def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
     """Yield the sentences at the top of the page, in the words of `compare`, with their causes.
 
-    The first ones say which runs failed, and how many clients left for good, if any did, since the
-    rest is without them.
+    Failed runs come first, and then clients that left for good: the other sentences leave out both.
     For each target there is an answer with its causes. If the answer is open, the verdict on the
     first variant follows.
     """
@@ -164,8 +163,7 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     ends = _ends(study)
     costs = shown_costs(case.table, dict.fromkeys(("t", "joules", *SHOWN)))  # each of them once
     first = [cost for cost in costs if cost in ("t", "joules", "round")]
-    summary = study.comparison.runs.summary
-    failed = study.labels.keys() - without_failed(summary, study.labels)
+    failed = failed_variants(study.comparison.runs.summary)
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])

@@ -32,7 +32,7 @@ class Batteries(Accounts):
         level: the stored energies, J.
         drained: the energies taken out so far, with losses, J.
         now: the times of `level` and `drained`, s.
-        mark: the levels of the next events, J.
+        mark: the levels at which something happens next, J.
     """
 
     level: Array

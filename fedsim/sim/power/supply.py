@@ -99,7 +99,7 @@ class Accounts:
         self.metered: Figure = [0.0 for _ in Part]
 
     def advance_to(self, now: Figure) -> None:
-        """Bring all accounts up to a time, s."""
+        """Count the energy of all parts up to a time, s."""
         span = now - self.since
         self.delivered += self.load * span
         for part in _METERED:
@@ -122,7 +122,7 @@ class Accounts:
         return missing
 
     def settle(self, missing: Figure, watts: Figure, tick: Figure) -> None:
-        """Let the battery pay what `close` returned; see `Supply.book`."""
+        """Take the energy that `close` returned from the battery; see `Supply.book`."""
         self.settled += abs(missing)
         self.resolution += _EDGES * tick * watts
         self.delivered += missing
@@ -278,7 +278,7 @@ class Supply(Accounts):
         self._wait()
 
     def advance(self) -> None:
-        """Bring all accounts up to now."""
+        """Count the energy of all parts up to now."""
         self.advance_to(self._calendar.now)
 
     def recovers(self) -> bool:

@@ -34,9 +34,9 @@ from fedsim.results.analysis.compare.cost_tables import (
     COMPARED,
     Target,
     complete,
+    failed_variants,
     pair,
     summarise,
-    without_failed,
 )
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
@@ -373,7 +373,8 @@ class Comparison:
     @property
     def _ranked(self) -> dict[str, str]:
         """The labels of the variants of which not all runs have failed."""
-        return without_failed(self.runs.summary, self.runs.labels)
+        failed = failed_variants(self.runs.summary)
+        return {name: label for name, label in self.runs.labels.items() if name not in failed}
 
     @property
     def _about(self) -> str | None:
@@ -447,7 +448,7 @@ class Comparison:
             labels = self.choose(case, _MOST_ROWS)
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
-            failed = labels.keys() - self._ranked
+            failed = failed_variants(self.runs.summary)
             tables.append(summary_table(case.table, labels, title, case.target.arrived, failed))
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
@@ -592,7 +593,7 @@ def _case(
         states = decisions.states(cost) if own.loc[own["reached"], cost].min() > 0 else {}
         table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
     pairs = pair(costs, against, confidence, decisions, worlds)
-    pairs = pairs[pairs["variant"].isin(list(without_failed(runs.summary, runs.labels)))]
+    pairs = pairs[~pairs["variant"].isin(list(failed_variants(runs.summary)))]
     if not target.ranks(costs):
         table = table.assign(pareto=False, **{f"{cost}_state": "" for cost in decisions.by_cost})
         pairs = pairs.iloc[:0]

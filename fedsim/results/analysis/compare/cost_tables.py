@@ -342,8 +342,8 @@ class Target(NamedTuple):
         table = table.set_index("variant")
         columns = [str(cost) for cost in table if cost in means]
         table[columns] = table[columns].astype(np.float64)
-        going = without_failed(runs.summary, {name: name for name in table.index})
-        none = table.index[(table["reached"] == 0) & table.index.isin(list(going))]
+        failed = table.index.isin(list(failed_variants(runs.summary)))
+        none = table.index[(table["reached"] == 0) & ~failed]
         table.loc[none, columns] = means.reindex(none)[columns]
         return table.reset_index()
 
@@ -394,11 +394,12 @@ def complete(summary: pd.DataFrame) -> "pd.Series[bool]":
     return ended & ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
 
 
-def without_failed(summary: pd.DataFrame, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of the variants of which not all runs have failed."""
-    failed = summary["status"].map(has_failed)
-    some = set(summary.loc[~failed, "variant"])
-    return {variant: label for variant, label in labels.items() if variant in some}
+def failed_variants(summary: pd.DataFrame) -> frozenset[str]:
+    """Return the variants whose runs have all failed; none of a study without runs."""
+    if summary.empty:
+        return frozenset()
+    failed = summary["status"].map(has_failed).groupby(summary["variant"], observed=True).all()
+    return frozenset(failed.index[failed])
 
 
 def failed_in_words(summary: pd.DataFrame, labels: Mapping[str, str]) -> Iterator[str]:

@@ -76,11 +76,11 @@ class Decisions:
     def rank(self, cost: str) -> list[str]:
         """Return the variants that reached the target, the cheapest one first.
 
-        The order is that of their typical costs (geometric means over seeds, medians where a run
-        of one of them never got there). Where medians are equal, as of variants that reached the
-        target in less than half of the seeds, the variant with more of these comes first, and of
-        equally many the one with the lower geometric mean over them. In front is the first of this
-        order that no other one is cheaper than.
+        The order is that of their typical costs: geometric means over seeds, or medians if a run of
+        one of them missed the target. Equal costs are possible: a median is infinite if most runs
+        missed it. Of variants with equal costs, the one that reached the target in more seeds comes
+        first, then the one with the lower geometric mean over these seeds. At last, the first
+        variant of this order that no other one beats is put in front.
         """
         every = self.by_cost[cost]
         there = [number for number, count in enumerate(self.reached) if count]

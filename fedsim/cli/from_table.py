@@ -2,12 +2,14 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from rich.table import Table
 
+from fedsim.core.blocks.wording import join_names
 from fedsim.core.tables import listing
 from fedsim.problems.description import Naming
 from fedsim.problems.tables.columns import quote
@@ -16,6 +18,7 @@ from fedsim.problems.tables.guess import Guess
 _ROUNDS = 500
 _GAP = 0.001  # target gap; for a regression, as a share of the variance of the labels
 _SEEDS = 5
+_SHOWN = 4  # columns of classes that a note names, at most
 
 
 def roles_table(seen: Guess, path: Path) -> Table:
@@ -39,6 +42,11 @@ def roles_table(seen: Guess, path: Path) -> Table:
 
 def notes(seen: Guess) -> Iterator[str]:
     """Yield notes on choices made in reading the table, and on ambiguous columns."""
+    if seen.classes_elsewhere:
+        first, *more = map(shlex.quote, seen.classes_elsewhere[:_SHOWN])
+        others = f" (or {join_names(more, 'or')})" if more else ""
+        text = f"the label is the last column, {seen.label}: numbers, to be estimated"
+        yield f"{text}; to predict the classes of a column, give --target {first}{others}"
     described = seen.samples.described
     for note in described.notes if described else ():
         if not note.startswith("missing cells") and not (

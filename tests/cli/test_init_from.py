@@ -252,3 +252,21 @@ def test_classes_in_the_last_column_and_labels_by_name_are_found(tmp_path: Path)
     iris = machines(["setosa", "versicolor", "virginica"], blocks=True).drop(columns="state")
     iris.to_csv(tmp_path / "iris.csv", index=False)  # sorted classes, the only texts
     assert guess(tmp_path / "iris.csv").label == "plant"
+
+
+def test_a_last_column_of_numbers_beside_a_column_of_classes_is_not_the_label_in_silence(
+    tmp_path: Path,
+) -> None:
+    path, frame = tmp_path / "hives.csv", machines(PLANTS)
+    frame = frame.assign(brood_temp=np.linspace(30, 36, len(frame)))
+    frame[["state", "humidity", "plant", "brood_temp"]].to_csv(path, index=False)
+    (note,) = [note for note in notes(guess(path)) if "label" in note]
+    assert "the last column, brood_temp" in note
+    assert "--target state" in note
+    for given in (guess(path, "brood_temp"), guess(path, "state")):
+        assert not any("label" in note for note in notes(given))
+    frame[["humidity", "temp", "brood_temp"]].to_csv(path, index=False)  # numbers alone
+    assert not any("label" in note for note in notes(guess(path)))
+    named = frame[["state", "humidity", "temp"]].assign(target=frame["brood_temp"])
+    named.to_csv(path, index=False)  # a column with a name of labels
+    assert not any("label" in note for note in notes(guess(path)))

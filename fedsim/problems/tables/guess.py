@@ -31,6 +31,8 @@ _LABELS = (
 )  # fmt: skip
 """Names of label columns, or the first or last words of such names, the most likely first."""
 
+_LAST = "the last column"
+
 
 @dataclass(frozen=True)
 class Guess:
@@ -44,6 +46,8 @@ class Guess:
         why: why this column is taken for labels; empty if it was given.
         why_client: why this column is taken for clients; empty if it was given.
         doubtful: several columns that could hold clients, so that none of them is used.
+        classes_elsewhere: columns of classes that may be the label, if the last column is a number
+            and was taken for it.
         marks: texts among numbers that count as missing values, by column.
         drop: columns that are left out: those that were given, and those that cannot become a
             feature.
@@ -64,6 +68,7 @@ class Guess:
     duplicates: bool
     samples: Samples
     header: bool | None = None
+    classes_elsewhere: tuple[str, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -108,7 +113,7 @@ def guess(
         label, why = _find(names, client), "by its name"
         if not label:
             offered = [name for name in names if name not in drop]
-            label, why = _last(offered, frame, client), "the last column"
+            label, why = _last(offered, frame, client), _LAST
             _check_last(offered, frame, client, label)
     if not client:
         doubtful, why_client = by_cells(frame, [label, *drop])
@@ -131,7 +136,10 @@ def guess(
         samples = table_samples(table.frame, replace(wanted, distinct=True), str(path))
     several = tuple(doubtful) if len(doubtful) > 1 else ()
     seen = table, tuple(every), label, client, why, why_client if client else "", several, marks
-    return Guess(*seen, drop, again, samples, header)
+    guessed = Guess(*seen, drop, again, samples, header)
+    if why != _LAST or guessed.classes:
+        return guessed
+    return replace(guessed, classes_elsewhere=_classes_in(guessed.columns))
 
 
 def _marks(every: Sequence[TableColumn]) -> dict[str, tuple[str, ...]]:
@@ -161,6 +169,12 @@ def _last(names: list[str], frame: "pd.DataFrame", client: str) -> str:
             return name
     text = "no column could hold labels; name one with --target"
     raise DataError("init", f"{text}; there are {', '.join(names)[:200]}")
+
+
+def _classes_in(every: Sequence[TableColumn]) -> tuple[str, ...]:
+    """Return the features of few texts, which may be the classes to predict."""
+    few = (column for column in every if column.role == "category")
+    return tuple(column.name for column in few if 1 < len(column.texts) <= CLASSES)
 
 
 def _check_last(names: list[str], frame: "pd.DataFrame", client: str, last: str) -> None:

@@ -1,21 +1,14 @@
 """Checks that a run evaluates the figures that its stop rules and kept models use."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import Any, TypeGuard
-
-from pydantic import BaseModel, ValidationError
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeGuard
 
 from fedsim.core.blocks.registry import kinds_of
 from fedsim.core.blocks.wording import nearest, no_share, printable, unknown
 from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
-from fedsim.problems.programs import reports
 from fedsim.protocol.stop_rules import MeasureTarget, StopRule
 from fedsim.protocol.stopping import Stop
-from fedsim.scenario.located import Located
-from fedsim.scenario.specs import ProblemSpec, ScenarioKeys, model_of
 
 
 def targets(
@@ -26,8 +19,9 @@ def targets(
     Args:
         stop: the rules.
         measures: the measures of the scenario.
-        reported: the figures that the clients' own programs report. None if these are unknown: then
-            any name may be one, unless it resembles that of a rule and is probably misspelt.
+        reported: the figures that the clients' own programs report. None if measures or loss have
+            errors: then any name may be right, unless it resembles that of a rule and is probably
+            misspelt.
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported or ())
     read = {name for rule in stop.rules for name in rule.columns}
@@ -61,50 +55,11 @@ def targets(
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
-def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
-    """Return stop rules on unavailable figures, for a scenario with errors elsewhere.
-
-    The full check needs a valid scenario. This one only needs valid measures, stop rules and loss.
-    Without a loss, it only returns misspelt names.
-
-    Args:
-        tree: the scenario as written.
-        context: the context of its validation.
-
-    Returns:
-        Key and message of each such rule.
-    """
-    written = tree.plain()
-    problem = written.get("problem") if isinstance(written, Mapping) else None
-    if not isinstance(written, Mapping):
-        return []
-    parts = {key: written[key] for key in ("stop", "measures") if key in written}
-    if isinstance(problem, Mapping) and "loss" in problem:
-        parts["loss"] = problem["loss"]
-    known = "loss" in parts
-    model = _parts(with_loss=known)
-    try:
-        read: Any = model.model_validate_json(json.dumps(parts), strict=True, context=context)
-    except ValidationError:
-        return []  # these blocks report their own errors
-    unread = targets(read.stop, read.measures, reports(read.loss) if known else None)
-    return [(key, text) for key, text, _ in unread]
-
-
 def _is_no_share(rule: StopRule) -> TypeGuard[MeasureTarget]:
     """Return whether a rule gives a share, such as an accuracy, a value outside 0 to 1."""
     if not isinstance(rule, MeasureTarget) or rule.measure not in HIGHER_IS_BETTER:
         return False
     return not 0 <= rule.value <= 1
-
-
-@cache
-def _parts(*, with_loss: bool) -> type[BaseModel]:
-    """Return a model of the keys of a scenario that define or use columns."""
-    fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
-    if with_loss:
-        fields["loss"] = ProblemSpec.model_fields["loss"]
-    return model_of(fields)
 
 
 def find_unmeasured(

@@ -23,7 +23,6 @@ from fedsim.problems.held_out import count_clients
 from fedsim.results.record.variants import BASE
 from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
-from fedsim.scenario.figures import unread_targets
 from fedsim.scenario.from_graph import with_graph
 from fedsim.scenario.located import Located, Origin, locate, path_of
 from fedsim.scenario.merging import (
@@ -307,10 +306,9 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
         faults = faults_of(error, tree, Scenario, known)
-        beside = [(key, text) for key, text, _ in conflicts_beside_errors(tree, known)]
         more = [
             tree.fault(tuple(path_of(key)), text)
-            for key, text in dict.fromkeys([*unread_targets(tree, known), *beside])
+            for key, text, _ in conflicts_beside_errors(tree, known)
         ]
         return None, [*faults, *(fault for fault in more if fault not in faults)]
 

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Container, Iterator
 from math import inf
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError, model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.ports import Meaning
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
@@ -23,9 +24,11 @@ from fedsim.scenario.confidential import unfit_privacy
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.located import Located
 from fedsim.scenario.secret import unfit_secrecy
-from fedsim.scenario.specs import ScenarioKeys, model_of
+from fedsim.scenario.specs import ProblemSpec, ScenarioKeys, model_of
 from fedsim.scenario.tiers import tiering
 from fedsim.wire import Identity
+
+_Block = TypeVar("_Block", bound=Spec)
 
 # Rules that close a round: conflicts between them, and rules without effect.
 
@@ -388,10 +391,17 @@ def _repeated(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _figures(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield targets and kept models of measures that are unknown."""
-    reported = reports(scenario.problem.loss)
-    yield from targets(scenario.stop, scenario.measures, reported)
-    yield from find_unmeasured(scenario.models.best, scenario.measures, reported)
+    """Yield targets and kept models of measures that are unknown.
+
+    Targets are checked without a valid loss or valid measures, too, as far as that is possible.
+    """
+    loss = getattr(getattr(scenario, "problem", None), "loss", None)
+    measures = getattr(scenario, "measures", None)
+    if loss is None or measures is None:
+        yield from targets(scenario.stop, (), None)
+        return
+    yield from targets(scenario.stop, measures, reports(loss))
+    yield from find_unmeasured(scenario.models.best, measures, reports(loss))
 
 
 _CHECKS: tuple[Callable[[ScenarioKeys], Iterator[Conflict]], ...] = (
@@ -434,16 +444,29 @@ def conflicts_beside_errors(tree: Located, context: object) -> Iterator[Conflict
         context: the context of its validation.
     """
     written: dict[str, Any] = tree.plain()
+    scenario, wrong = _valid_keys(ScenarioKeys, written, context)
+    if not wrong:
+        return  # conflicts are the only errors
+    problem = written.get("problem")
+    if "problem" in wrong and isinstance(problem, dict):
+        scenario.__dict__["problem"], more = _valid_keys(ProblemSpec, problem, context)
+        wrong |= more
+    yield from conflicts(scenario, wrong)
+
+
+def _valid_keys(
+    model: type[_Block], written: dict[str, Any], context: object
+) -> tuple[_Block, set[str]]:
+    """Return a block that has only its valid keys, and the names of the others."""
+    wrong = set[str]()
     try:
-        ScenarioKeys.model_validate_json(json.dumps(written), strict=True, context=context)
+        model.model_validate_json(json.dumps(written), strict=True, context=context)
     except ValidationError as error:
         wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
-    else:
-        return  # conflicts are the only errors
-    fields = {name: field for name, field in ScenarioKeys.model_fields.items() if name not in wrong}
+    fields = {name: field for name, field in model.model_fields.items() if name not in wrong}
     text = json.dumps({key: value for key, value in written.items() if key in fields})
     valid = model_of(fields).model_validate_json(text, strict=True, context=context)
-    scenario = ScenarioKeys.model_construct(**{name: getattr(valid, name) for name in fields})
+    block = model.model_construct(**{name: getattr(valid, name) for name in fields})
     for name in wrong:
-        scenario.__dict__.pop(name, None)  # the default would mislead a check that reads it
-    yield from conflicts(scenario, wrong)
+        block.__dict__.pop(name, None)  # the default would mislead a check that reads it
+    return block, wrong

@@ -148,13 +148,34 @@ def test_conflicts_between_valid_blocks_come_beside_errors_in_others() -> None:
     assert fault.key == "fleet.0.count"
 
 
+def test_a_share_above_one_comes_beside_errors_in_all_other_blocks() -> None:
+    """It is known from `stop` alone."""
+    wrong = {
+        "problem": {"loss": {"kind": "logistc"}, "data": {"kind": "npzz"}},
+        "algorithm": {"kind": "fedavgg"},
+        "measures": ["accuracyy"],
+        "fleet": [{"count": 0}],
+    }
+    found = {fault.key: fault.message for fault in faults({"stop": {"test_accuracy": 95}, **wrong})}
+    assert "give 0.95 for 95 %" in found.pop("stop.test_accuracy")
+    assert set(found) == {
+        "problem.loss.kind", "problem.data.kind", "algorithm.kind", "measures.0", "fleet.0.count",
+    }  # fmt: skip
+
+
+def test_valid_keys_of_the_problem_are_checked_beside_an_error_in_another() -> None:
+    problem = {**least()["problem"], "split": {"kind": "iid", "clients": 5}, "weights": "rowz"}
+    found = [fault.key for fault in faults(least(problem=problem, fleet=[{"count": 7}]))]
+    assert sorted(found) == ["problem.split.clients", "problem.weights"]
+
+
 def test_a_misspelt_stop_rule_comes_with_all_else() -> None:
     """It is a measure's column, for all that its block can tell: measures and loss tell more."""
     block = {"stop": {"round": 4, "test_loss": 0.1}, "fleet": [{"count": 1, "radio": 1}]}
     for measures, wrong in (
         ([], ["stop.round", "stop.test_loss"]),
         (["test_loss"], ["stop.round"]),
-        (["test_los"], ["measures.0"]),  # which would say what columns there are
+        (["test_los"], ["measures.0", "stop.round"]),  # test_loss may be a column
     ):
         found = {fault.key for fault in faults(least(**block, measures=measures))}
         assert found == {"fleet.0.radio", *wrong}

@@ -6,7 +6,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedsim.core.blocks.synonyms import meaning
-from fedsim.core.blocks.wording import LEAST_PER_CENT, join_names, nearest, printable, show, unknown
+from fedsim.core.blocks.wording import (
+    ALL_LISTED,
+    LEAST_PER_CENT,
+    closest,
+    join_names,
+    nearest,
+    printable,
+    show,
+    unknown,
+)
 from fedsim.core.errors import Fault
 from fedsim.scenario.located import KeyPath, Located
 from fedsim.scenario.registries import BlockReader
@@ -47,7 +56,7 @@ def faults_of(
     If a field accepts alternatives, each alternative reports its own errors. The messages for one
     key are joined to one fault. Two sorts of message are left out: those of alternatives that
     expect another shape altogether, and, beside an unknown key, missing keys of the other
-    alternatives.
+    alternatives. A missing key whose name is misspelt has no fault of its own.
 
     Args:
         error: the error of pydantic.
@@ -63,6 +72,11 @@ def faults_of(
     unknown_in = {
         path[:-1] for path, error_detail in errors if error_detail["type"] == "extra_forbidden"
     }
+    misspelt = {
+        (*path[:-1], *closest(path[-1], reader.fields(path[:-1])))
+        for path, error_detail in errors
+        if error_detail["type"] == "extra_forbidden"
+    }
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
     closer = {path for path, error_detail in errors if error_detail["type"] not in _BLOCKS}
     messages: dict[KeyPath, list[str]] = {}
@@ -75,7 +89,8 @@ def faults_of(
         else:
             beside_the_point = path in closer and error_detail["type"] in _BLOCKS
         if error_detail["type"] == "missing" and path[:-1] in unknown_in:
-            beside_the_point = error_detail["loc"][-2:-1] != path[-2:-1]  # one of several blocks
+            # The second: the key of another alternative.
+            beside_the_point = path in misspelt or error_detail["loc"][-2:-1] != path[-2:-1]
         if not beside_the_point:
             messages.setdefault(path, []).append(_message(error_detail, path, reader))
     return [
@@ -148,7 +163,9 @@ def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
         hint = f"; it belongs to {_some(others)}{kind}."
     elif not hint and (places := reader.places(key)):
         hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
-    listed = f" Accepted here: {', '.join(accepted)}" if accepted else ""
+    # Beside a key that is surely meant, a long list of others hides it.
+    shown = accepted if len(accepted) <= ALL_LISTED or not closest(key, accepted) else []
+    listed = f" Accepted here: {', '.join(shown)}" if shown else ""
     return f"unknown key '{printable(key)}'{hint or '.'}{listed}"
 
 

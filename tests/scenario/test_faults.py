@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fedsim.cli.describe import registry_of
 from fedsim.core.blocks import catalogue
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario import load
+from fedsim.scenario.registries import REGISTRIES
 from tests.runs import small
 from tests.scenario.examples import FILE, LINES, faults, least, written
 from tests.scenario.wrong import WRONG
@@ -167,6 +171,32 @@ def test_valid_keys_of_the_problem_are_checked_beside_an_error_in_another() -> N
     problem = {**least()["problem"], "split": {"kind": "iid", "clients": 5}, "weights": "rowz"}
     found = [fault.key for fault in faults(least(problem=problem, fleet=[{"count": 7}]))]
     assert sorted(found) == ["problem.split.clients", "problem.weights"]
+
+
+def test_a_misspelt_required_key_is_one_fault() -> None:
+    block = least()
+    block["algoritm"] = block.pop("algorithm")
+    (fault,) = faults(block)
+    assert (fault.key, fault.message) == (
+        "algoritm",
+        "unknown key 'algoritm'; did you mean 'algorithm'?",
+    )
+    block["xyzzy"] = block.pop("algoritm")
+    assert [fault.key for fault in faults(block)] == ["algorithm", "xyzzy"]
+
+
+def test_a_misspelt_kind_has_the_near_name_and_the_command_that_lists_all() -> None:
+    (fault,) = faults(least(algorithm={"kind": "fedavgg", "step_size": 1}))
+    assert fault.message.startswith(
+        "got \"fedavgg\"; did you mean 'fedavg'? `fedsim list algorithms` lists all names."
+    )
+    (fault,) = faults(least(algorithm={"kind": "xyzzy", "step_size": 1}))
+    assert "One of: chb, " in fault.message
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.name)
+def test_the_command_of_an_error_lists_the_kinds(registry: Registry[Spec]) -> None:
+    assert registry_of(registry.command.removeprefix("fedsim list ")) is registry
 
 
 def test_a_misspelt_stop_rule_comes_with_all_else() -> None:

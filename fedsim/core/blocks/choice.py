@@ -56,7 +56,7 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
 
 
 def wrong_kind(
-    block: object, known: Sequence[str], key: str = "kind", hint: str = ""
+    block: object, known: Sequence[str], key: str = "kind", hint: str = "", command: str = ""
 ) -> ValidationError:
     """Return the error for a value that is not a block, has no kind, or has an unknown kind.
 
@@ -65,9 +65,10 @@ def wrong_kind(
         known: the known kinds.
         key: the key of the kind.
         hint: a suggestion for an unknown kind, or for what is no block.
+        command: the command that lists the kinds.
     """
     if isinstance(block, str):
-        return failure(("", _unknown_kind(block, known, hint), block))
+        return failure(("", _unknown_kind(block, known, hint, command), block))
     if not isinstance(block, Mapping):
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}{hint}", block))
@@ -80,12 +81,12 @@ def wrong_kind(
         ]
         text = f"missing{''.join(meant)}. One of: {', '.join(known)}"
         return failure((key, text, block))
-    return failure((key, _unknown_kind(block[key], known, hint), block[key]))
+    return failure((key, _unknown_kind(block[key], known, hint, command), block[key]))
 
 
-def _unknown_kind(kind: object, known: Sequence[str], hint: str) -> str:
+def _unknown_kind(kind: object, known: Sequence[str], hint: str, command: str) -> str:
     """Return a message about an unknown kind, with the advice to load the user's file."""
-    text = unknown(kind, known, hint)
+    text = unknown(kind, known, hint, command)
     return f"{text}. {_DEFINED}" if isinstance(kind, str) else text
 
 
@@ -160,7 +161,8 @@ class OneOf:
             hint = self.suggest(kind, info.context) if isinstance(kind, str) else ""
             if isinstance(value, int | float) and self.number:
                 hint = f"; {self.number}"
-            raise wrong_kind(value, self.kinds(info.context), self.key, hint)
+            kinds = self.kinds(info.context)
+            raise wrong_kind(value, kinds, self.key, hint, self.registry.command)
         return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
 
     def suggest(self, value: str, context: object, field: str = "") -> str:

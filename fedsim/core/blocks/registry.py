@@ -82,6 +82,11 @@ class Registry(Generic[Block_co]):
         return self.plural or f"{self.name}s"
 
     @property
+    def command(self) -> str:
+        """The command that lists these blocks."""
+        return f"fedsim list {(self.title or self.several).replace(' ', '-')}"
+
+    @property
     def group(self) -> str:
         """The group of entry points that add classes of this kind."""
         return f"fedsim.{self.several.replace(' ', '_')}"

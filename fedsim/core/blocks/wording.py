@@ -11,6 +11,9 @@ from typing import NamedTuple, ParamSpec, TypeVar
 _LONGEST = 60
 _FEW = 6  # the largest number of suggested names
 
+ALL_LISTED = 12
+"""The largest number of accepted names that are listed beside a suggestion."""
+
 LEAST_PER_CENT = 10
 """A share from this number to 100 is taken for per cent: 1.5 is rather 150 % than 1.5 %."""
 
@@ -201,12 +204,21 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
     If no name is similar, names that contain `name` are suggested: '5g-low' and others for "5g".
     """
+    names = [f"'{each}'" for each in closest(name, known)]
+    return f"; did you mean {join_names(names, 'or')}?" if names else ""
+
+
+def closest(name: object, known: Iterable[str]) -> list[str]:
+    """Return the known names that `nearest` suggests.
+
+    >>> closest("algoritm", ["algorithm", "seed"])
+    ['algorithm']
+    """
     folded = {name.casefold(): name for name in known}
     # Comparing a long text with all names would take long.
     asked = str(name).casefold()[:_LONGEST]
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
-    names = [f"'{folded[name]}'" for name in close]
-    return f"; did you mean {join_names(names, 'or')}?" if names else ""
+    return [folded[each] for each in close]
 
 
 def nearest_file(name: str, known: Iterable[str]) -> str:
@@ -236,15 +248,18 @@ def _longer(asked: str, known: Iterable[str]) -> list[str]:
     return longer if len(asked) > 1 and len(longer) <= _FEW else []
 
 
-def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
-    """Return a message that `name` is unknown, with a suggestion and all known names.
+def unknown(name: object, known: Sequence[str], hint: str = "", command: str = "") -> str:
+    """Return a message that `name` is unknown, with a suggestion and the known names.
 
     Args:
         name: the unknown name.
         known: the accepted names.
         hint: replaces the suggestion of the nearest name.
+        command: the command that lists the names. It replaces many names beside a suggestion.
     """
     hint = hint or nearest(name, known)
+    if hint and command and len(known) > ALL_LISTED:
+        return f"got {show(name)}{hint} `{command}` lists all names"
     return f"got {show(name)}{hint or '.'} One of: {', '.join(known)}"
 
 

@@ -63,6 +63,17 @@ def test_parameters_come_from_the_scenario(scenario: Path, tmp_path: Path) -> No
     assert "stride: 5" in result.stdout
 
 
+def test_a_default_that_its_class_refuses_is_no_missing_default(tmp_path: Path) -> None:
+    wrong = COMPRESSOR.replace("stride: int = 2", "stride: int = 0").replace(
+        '= "every-other"', '= "every-ohter"'
+    )
+    result = invoke("conformance", written(tmp_path, wrong))
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "the default of kind, \"every-ohter\", is refused: it should be 'every-other'" in said
+    assert "no default" not in said
+
+
 @pytest.mark.slow
 def test_a_method_is_let_run_in_every_world(tmp_path: Path) -> None:
     result = invoke("conformance", written(tmp_path, METHOD))

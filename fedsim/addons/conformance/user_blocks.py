@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from fedsim.addons.conformance.aggregation import check_aggregation, check_attack
 from fedsim.addons.conformance.algorithms import (
@@ -25,7 +26,7 @@ from fedsim.addons.conformance.stops import check_stop_rule
 from fedsim.algorithms import Algorithm
 from fedsim.core.blocks.plugins import specs_in
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.blocks.wording import join_names
+from fedsim.core.blocks.wording import format_path, join_names, show
 from fedsim.core.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.network_models import NetworkModel
@@ -73,7 +74,7 @@ def check_blocks(
             defaults, an algorithm on a small least-squares problem.
 
     Raises:
-        BlockError: a block has parameters without a default, and no plan names it.
+        BlockError: a block has parameters without a valid default, and no plan names it.
         ScenarioError: an algorithm cannot be run on the problem at all.
 
     Example:
@@ -174,18 +175,30 @@ def _safe_number() -> float:
 def _by_default(model: type[Spec]) -> Spec:
     """Return a block with its default parameters; a step size without one is 0.1/L."""
     name = next((name for name in _STEP_SIZES if name in model.model_fields), None)
-    missing: list[str] = []
+    faults: list[ErrorDetails] = []
     for parameters in _defaults(name):
         try:
             return model.model_validate(parameters)
         except ValidationError as error:
-            missing = [".".join(map(str, fault["loc"])) for fault in error.errors()]
+            faults = error.errors()
+    missing = [format_path(fault["loc"]) for fault in faults if fault["type"] == "missing"]
+    if len(missing) < len(faults):
+        raise BlockError(f"{model.__name__}: {'; '.join(_refused_defaults(faults))}")
     has, them = ("has", "it") if len(missing) == 1 else ("have", "them")
     file = Path(getattr(sys.modules.get(model.__module__), "__file__", None) or "mine.py").name
     raise BlockError(
         f"{model.__name__}: {join_names(missing, 'and')} {has} no default. Pass a scenario that"
         f" sets {them}: fedsim conformance {file} study.yaml"
     )
+
+
+def _refused_defaults(faults: Sequence[ErrorDetails]) -> Iterator[str]:
+    """Yield what is wrong with each default that its own class refuses."""
+    for fault in faults:
+        if fault["type"] != "missing":
+            key = format_path(fault["loc"])
+            place = f"the default of {key}, {show(fault['input'])}, is" if key else "defaults are"
+            yield f"{place} refused: {fault['msg'].replace('Input should', 'it should', 1)}"
 
 
 def _defaults(step: str | None) -> Iterator[dict[str, Any]]:

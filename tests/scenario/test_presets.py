@@ -60,6 +60,31 @@ def test_a_block_replaces_single_values_of_its_preset(model: type[Presettable], 
 
 
 @every
+def test_a_text_in_per_cent_is_a_share_of_the_preset(model: type[Presettable], name: str) -> None:
+    preset = model.model_validate(name).model_dump()
+    for field, written in model.presets[name].values.items():
+        if isinstance(written, int) or not math.isfinite(preset[field]):
+            continue  # "unlimited" has no share, and a spreading factor no fraction
+        share = {"kind": name, field: "150 %"}
+        if str(written).endswith("%"):  # a share itself
+            with pytest.raises(ValidationError, match=r"150 %"):
+                model.model_validate(share)
+            continue
+        try:
+            scaled = model.model_validate(share).model_dump()
+        except ValidationError as error:  # a rule of the block, with the figure worked out
+            assert "150 %" not in str(error)  # noqa: PT017
+            continue
+        assert scaled == preset | {field: pytest.approx(1.5 * preset[field], rel=1e-15)}
+
+
+def test_a_share_of_no_figure_is_refused() -> None:
+    for kind in ("ideal", "custom"):  # an unlimited speed, and none
+        with pytest.raises(ValidationError, match='got "10 %", a share; give a computing speed'):
+            Device.model_validate({"kind": kind, "speed": "10 %"})
+
+
+@every
 def test_what_is_written_is_the_same_block(model: type[Presettable], name: str) -> None:
     made = model.model_validate(name)
     assert model.model_validate(made.model_dump(mode="json")) == made

@@ -1,6 +1,7 @@
 """Blocks that start from a preset: its name alone, or its name and the fields that differ."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from math import inf
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -10,7 +11,7 @@ from pydantic_core import CoreSchema
 
 from fedsim.core.blocks.choice import failure, kind_in
 from fedsim.core.blocks.registry import kinds_of
-from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.spec import Spec, either_form, per_cent
 from fedsim.core.blocks.wording import unknown
 
 CUSTOM = "custom"
@@ -91,6 +92,8 @@ class Preset(NamedTuple):
 class Presettable(Spec):
     """A block whose `kind` is a preset, which supplies the fields that the block omits.
 
+    A text in per cent is a share of the preset's figure: `speed: 10 %` is a tenth of its speed.
+
     Attributes:
         presets: the presets by name, in the order of lists.
         customs: the kinds without a preset; empty if every block needs one.
@@ -111,8 +114,11 @@ class Presettable(Spec):
     def _fill_in(cls, block: Any) -> Any:
         block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())
+        if kind not in cls.presets:
+            return block
         # The block's own keys come last, so that they replace those of the preset.
-        return {**cls.presets[kind].values, **block} if kind in cls.presets else block
+        own = cls.presets[kind].values
+        return {**own, **{key: _share_of(own.get(key), value) for key, value in block.items()}}
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -122,7 +128,37 @@ class Presettable(Spec):
         block = handler.resolve_ref_schema(handler(schema))
         block["properties"]["kind"]["enum"] = list(cls.names())
         block["required"] = ["kind"]
+        figures = {
+            key: figure for each in cls.presets.values() for key, figure in each.values.items()
+        }
+        for key, figure in figures.items():
+            if isinstance(figure, float):  # texts with units match their pattern in per cent, too
+                block["properties"][key] = _or_per_cent(block["properties"][key])
         return {"anyOf": [{"type": "string", "enum": list(cls.presets)}, block]}
+
+
+def _or_per_cent(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a number that may also be a share of a preset's figure."""
+    forms = [form for form in field.pop("anyOf") if form.get("type") != "string"]
+    return {**either_form({"anyOf": forms}), **field}
+
+
+def _share_of(own: str | float | None, written: object) -> object:
+    """Return the share of a preset's figure that a text in per cent stands for.
+
+    Other values are returned as they are. So are shares of no figure, which their field then
+    refuses, and texts in place of a figure that is a share itself: "40 %" of the time is 40 %.
+
+    >>> _share_of("6 Mbit/s", "10 %"), _share_of("6 Mbit/s", "1 Mbit/s"), _share_of("5 %", "10 %")
+    ('0.6 Mbit/s', '1 Mbit/s', '10 %')
+    """
+    share = per_cent(written)
+    if not (isinstance(written, str) and isinstance(share, float)):
+        return written
+    if isinstance(own, float):
+        return float(Decimal(repr(own)) * Decimal(repr(share)))
+    number, _, unit = str(own).partition(" ")
+    return written if unit in ("", "%") else f"{Decimal(number) * Decimal(repr(share))} {unit}"
 
 
 def read_field(block: Presettable, field: str, text: str | float) -> float:

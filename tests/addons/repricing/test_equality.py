@@ -202,6 +202,23 @@ def test_what_was_priced_can_be_priced_back(tmp_path: Path) -> None:
     assert differing(tmp_path / "before", tmp_path / "back") == []
 
 
+def test_a_share_of_a_preset_is_of_the_preset_and_not_of_the_run(tmp_path: Path) -> None:
+    slow = ["fleet.0.radio.up=10 %", "fleet.0.device=phone-mid", "fleet.0.device.speed=10 %"]
+    fedsim.run(small(), out=tmp_path / "before")
+    fedsim.reprice(tmp_path / "before", slow, tmp_path / "there")
+    fedsim.reprice(tmp_path / "there", slow, tmp_path / "again")
+    assert differing(tmp_path / "there", tmp_path / "again") == []
+    radio = {"kind": "lte", "up": "600 kbit/s"}
+    device = {"kind": "phone-mid", "speed": "1 Gflop/s"}
+    first, *others = small()["fleet"]
+    by_hand = [{**first, "radio": radio, "device": device}, *others]
+    fedsim.run(small(fleet=by_hand), out=tmp_path / "by-hand")
+    assert differing(tmp_path / "by-hand", tmp_path / "there") == []
+    fedsim.reprice(tmp_path / "there", ["fleet.0.device=phone-low"], tmp_path / "low")
+    (variant,) = fedsim.load(next((tmp_path / "low").rglob("scenario.yaml"))).variants
+    assert variant.scenario.fleet[0].device.constant == 4e9  # another preset as it is
+
+
 def test_clients_that_the_split_has_made_can_be_given_radios(tmp_path: Path) -> None:
     source = small(fleet=[])
     source["problem"] = source["problem"] | {"split": {"kind": "iid", "clients": 4}}

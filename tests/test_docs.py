@@ -408,7 +408,7 @@ MISTAKES = {
     "fleet.0.radio=lte5": "got \"lte5\"; did you mean 'lte'?",
     "fleet.0.radio={kind: custom}": "missing, and has no default",
     "participation={kind: uniform, count: 20}": "got 20, but the fleet has 10 clients",
-    "fleet.0.battery={charge: 0.1 %}": "it would never start; give a charge above the cut-off",
+    "fleet.0.battery={charge: 0.1 %}": "would never start; give a charge above 20 %",
 }
 """Overrides of `censoring`, and their errors as the page on troubleshooting quotes them."""
 

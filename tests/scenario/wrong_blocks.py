@@ -119,9 +119,6 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     (group(radio={}), "fleet.0.radio.kind", ["missing", "lora-sf7", "custom"]),
     (group(device="orin-nano", battery={}), "fleet.0.battery.capacity",
      ["the device orin-nano is on mains", '"15 Wh"']),
-    (battery(charge="5 %"), "fleet.0.battery.charge",
-     ["the battery of phone-mid", "starts at 5 %", "shuts down at 5 %"]),
-    (battery(charge="2 %"), "fleet.0.battery.charge", ["phone-mid", "2 %", "5 %"]),
     (battery(threshold="4 %"), "fleet.0.battery.threshold", ["got 4 %", "5 %"]),
     (battery(restart="10 %"), "fleet.0.battery.restart", ["got 10 %", "threshold (20 %)"]),
     (

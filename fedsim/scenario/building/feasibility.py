@@ -134,35 +134,39 @@ def _check_start(group: BuiltGroup, least_charge: float, findings: Findings) -> 
     battery = group.spec.battery
     if battery is None or battery.charge > max(battery.threshold, least_charge):
         return
+    owners = f"{'gateways' if group.place.startswith('tiers') else 'clients'} of {group.name}"
     leak, best = battery.leak(group.spec.capacity), battery.charge_efficiency * group.source.peak
     if isinstance(battery.charging, NoCharging):
-        findings.add(f"{group.place}.battery.charge", _too_low(group.name, battery, least_charge))
+        findings.add(f"{group.place}.battery.charge", _too_low(owners, battery, least_charge))
     elif best <= leak:
         start = "empty" if battery.starts_empty else "too low to take part"
         text = (
-            f"{group.name} starts {start}, and would stay so: its charger delivers at most"
+            f"{owners} start {start}, and would stay so: their charger delivers at most"
             f" {best:.3g} W after losses, and the battery leaks {leak:.3g} W; use more power"
         )
         findings.add(f"{group.place}.battery.charging", text)
 
 
-def _too_low(name: str, battery: Battery, least_charge: float) -> str:
-    """Return that clients take part in no round, or in the first only, and what would help."""
+def _too_low(owners: str, battery: Battery, least_charge: float) -> str:
+    """Return that nodes take part in no round, or in the first only, and what would help."""
     if least_charge > battery.threshold:
-        level, key, lower = least_charge, "participation.least_charge", "a lower least_charge"
+        level, key, lower = least_charge, "participation.least_charge", "a lower least_charge, "
     else:
         default = "" if "threshold" in battery.model_fields_set else "default "
         level, key = battery.threshold, f"{default}threshold"
-        lower = f"threshold: {percent(battery.cutoff)}"
+        lower = f"threshold: {percent(battery.cutoff)}, "
     start = percent(battery.charge)
-    if battery.charge < level:
+    if battery.starts_empty:
+        text = f"got {start}, at which the battery is shut down (cutoff: {percent(battery.cutoff)})"
+        ends, lower = "would never start", ""  # no lower level would help
+    elif battery.charge < level:
         text = f"got {start}, which is below the {key} ({percent(level)})"
         ends = "would never take part"
     else:
         text, ends = f"got {start}, which is at the {key}", "would take part in one round at most"
     return (
-        f"{text}, and nothing charges the battery: clients of {name} {ends};"
-        f" give a charge above {percent(level)}, {lower}, or charging"
+        f"{text}, and nothing charges the battery: {owners} {ends};"
+        f" give a charge above {percent(level)}, {lower}or charging"
     )
 
 

@@ -312,7 +312,7 @@ def test_a_battery_that_starts_empty_is_charged_or_refused(tmp_path: Path) -> No
     assert battery.starts_empty
     leaking = {"self_discharge": "100 %/month", "charging": {"kind": "constant", "power": "1 uW"}}
     faults = found(tmp_path, fleet=harvesting(charge="3 %", **leaking))
-    assert "starts empty, and would stay so" in faults["fleet.0.battery.charging"]
+    assert "clients of ideal over ideal start empty, and would stay so" in faults["fleet.0.battery.charging"]
 
 
 def owning(**battery: Any) -> list[dict[str, Any]]:
@@ -333,13 +333,28 @@ def test_a_charge_at_or_below_the_threshold_is_refused_if_nothing_raises_it(tmp_
     assert "a lower least_charge" in text
 
 
+def test_an_empty_battery_without_charging_has_one_error_and_a_gateway_its_name(
+    tmp_path: Path,
+) -> None:
+    for charge in ("5 %", "2 %"):
+        ((key, text),) = found(tmp_path, fleet=owning(charge=charge)).items()
+        assert key == "fleet.0.battery.charge"
+        assert text.startswith(f"got {charge}, at which the battery is shut down (cutoff: 5 %)")
+        assert "clients of phone-mid over lte would never start; give a charge above 20 %" in text
+        assert "threshold" not in text
+    gateway = {"count": 2, "device": "phone-mid", "radio": "lte", "battery": {"charge": "10 %"}}
+    averaging = {"kind": "fedavg", "step_size": 0.1}
+    (text,) = found(tmp_path, algorithm=averaging, tiers=[gateway]).values()
+    assert "gateways of phone-mid over lte would never take part" in text
+
+
 def test_what_the_refusal_of_a_low_charge_advises_is_accepted(tmp_path: Path) -> None:
     charging = {"kind": "constant", "power": "1 W"}
     for advice in ({"threshold": "5 %"}, {"charging": charging}, {"charge": "20.1 %"}):
         job(tmp_path, fleet=owning(**({"charge": "10 %"} | advice)))
     leaking = {"self_discharge": "100 %/month", "charging": charging | {"power": "1 uW"}}
     faults = found(tmp_path, fleet=owning(charge="10 %", **leaking))
-    assert "starts too low to take part, and would stay so" in faults["fleet.0.battery.charging"]
+    assert "start too low to take part, and would stay so" in faults["fleet.0.battery.charging"]
 
 
 def test_a_battery_that_flickers_is_found_and_more_capacity_helps(tmp_path: Path) -> None:

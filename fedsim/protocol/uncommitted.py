@@ -38,7 +38,11 @@ class UncommittedExchanges:
         self._worth += share
         if self._worth >= MOST_EXCHANGES:
             text = f"round {number} does not close: the method had {self._count:,} exchanges in it"
-            helps = f"call {self._call} once per round, after the update of the model"
+            helps = (
+                f"call {self._call} once per round, after the update of the model. No key raises"
+                f" this limit of {MOST_EXCHANGES}: a method with more inner steps commits its"
+                " present model in between, which ends a round"
+            )
             raise Failed(f"{text} without a commit; {helps}")
 
     def close(self) -> None:

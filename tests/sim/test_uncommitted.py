@@ -43,6 +43,19 @@ class Patient(GradientDescent):
             server.commit(server.initial)
 
 
+class Inner(GradientDescent):
+    """Has more inner steps than a round may have, and commits in between."""
+
+    kind: Literal["inner"] = "inner"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        for step in range(1, 2 * MOST_EXCHANGES):
+            await server.exchange(Iterate(server.pack(server.initial)))
+            if step % (MOST_EXCHANGES // 2) == 0:
+                server.commit(server.initial)
+        server.commit(server.initial)
+
+
 class Forgetful(DPSGD):
     """A peer that mixes models, and forgets the commit."""
 
@@ -115,6 +128,16 @@ def test_conformance_reports_it_once() -> None:
     (row,) = table.to_dict("records")
     assert (row["world"], row["outcome"]) == ("no trouble", "failed")
     assert "without a commit; call server.commit" in row["reason"]
+
+
+def test_the_error_says_what_helps_a_method_of_more_inner_steps() -> None:
+    own = small(algorithm={"kind": "uncommitted", "step_size": "1/L"})
+    with pytest.raises(fedsim.RunError, match="commits its present model in between"):
+        fedsim.run(own, blocks=[Uncommitted])
+    inner = small(algorithm={"kind": "inner", "step_size": "1/L"})
+    result = fedsim.run(inner, blocks=[Inner])
+    assert result.summary["status"].tolist() == ["done"]
+    assert result.summary["rounds"].tolist() == [4]
 
 
 def test_many_exchanges_of_a_round_and_many_abandoned_rounds_are_in_order() -> None:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.protocol.aggregation import Aggregator, CentredClipping
 from fedsim.protocol.clip_counts import ClipCounts
+from tests.protocol.test_aggregation import replies
 from tests.runs import small
 
 FEDAVG = {"kind": "fedavg", "step_size": 0.001, "local_steps": 3}
@@ -58,3 +60,30 @@ def test_a_clip_of_privacy_is_a_note_if_it_shortens_more_than_half() -> None:
     assert "0.001 shortened 100 % of 5 vectors" in text
     assert notes(privacy={"clip": 1e6, "noise": 1}) == []
     assert notes(privacy={"clip": {"kind": "adaptive", "start": 1e-3}, "noise": 0.1}) == []
+
+
+def test_a_radius_of_centred_clipping_that_shortens_is_a_note_and_the_advised_one_is_none() -> None:
+    def clipping(radius: float, **more: Any) -> list[str]:
+        return notes(aggregation={"kind": "centred-clipping", "radius": radius, **more})
+
+    (text,) = clipping(1e-3)
+    assert "0.001 shortened 100 % of 5 vectors" in text
+    advised = float(re.search(r"a radius of (\S+) keeps", text)[1])  # type: ignore[index]
+    assert clipping(advised) == []
+    assert len(clipping(0.8 * advised)) == 1
+    assert clipping(1e-3, before=["bucketing"]) == []  # means of replies are clipped
+
+
+def test_the_vectors_that_centred_clipping_shortens_are_differences_to_its_last_result() -> None:
+    rng = np.random.default_rng(3)
+    aggregator = Aggregator(CentredClipping(radius=1.0), lambda: rng)
+    lengths, last = list[float](), np.zeros(4)
+    for _ in range(3):
+        rows = rng.normal(size=(5, 4))
+        lengths += np.linalg.norm(rows - last, axis=1).tolist()
+        last = aggregator.sum(replies(rows), "x", np.full(5, 0.2))
+    counts = aggregator.tally.clipped
+    assert counts is not None
+    assert counts.vectors == 15
+    assert counts.shortened == sum(length > 1 for length in lengths)
+    assert counts.largest == pytest.approx(max(lengths), rel=1e-12)

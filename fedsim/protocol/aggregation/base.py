@@ -87,6 +87,13 @@ class Aggregation(Spec):
         """
         return None
 
+    def clipped(self, vectors: Array, last: Array | None) -> tuple[float, Array] | None:
+        """Return the length that it clips to, and the lengths before, for a note of the run.
+
+        By default None: the rule clips nothing. Arguments as for `combine`.
+        """
+        return None
+
 
 class Mean(Aggregation):
     """The weighted sum that the method asks for: a weighted mean if its weights add up to 1."""
@@ -230,6 +237,8 @@ class Aggregator:
 
     def _of_rows(self, rows: Array, last: Array | None, rng: np.random.Generator) -> Array:
         if len(rows) >= self._rule.least():
+            if (clip := self._rule.clipped(rows, last)) is not None:
+                self.tally.clip(*clip)
             return self._rule.combine(rows, last, rng)
         self._end_if_wanted(len(rows))
         self.tally.count("replaced")

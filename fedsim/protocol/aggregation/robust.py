@@ -231,6 +231,15 @@ class CentredClipping(RobustRule):
         """Return 5 n d for each step: 3 n d for lengths, and 2 n d for the weighted sum."""
         return 5.0 * self.steps * vectors * dimension
 
+    def clipped(self, vectors: Array, last: Array | None) -> tuple[float, Array] | None:
+        """Return the radius, and the lengths of the first step; None after steps before the rule.
+
+        Those steps replace the replies by means of several.
+        """
+        if self.before:
+            return None
+        return self.radius, np.linalg.norm(vectors if last is None else vectors - last, axis=1)
+
     def choose(self, vectors: Array, last: Array | None) -> Array:
         """Return the point after some steps; those of the first round begin from zero."""
         point = np.zeros(vectors.shape[1]) if last is None else last

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from fedsim.core.ports import Array
+from fedsim.protocol.clip_counts import ClipCounts
+
 COUNTS = ("replaced", "dropped", "unreadable")
 """The counts that the round table may have: vectors for which the median of all was taken, as there
 were too few for the rule; vectors that were not finite; and replies that could not be read."""
@@ -19,6 +22,7 @@ class Tally:
         rounds: the number of rounds in which each has happened.
         closed: the number of closed rounds.
         short: which rule had too few vectors, and how many it needs.
+        clipped: the vectors that the rule has clipped; None if it clips none.
     """
 
     def __init__(self, columns: Iterable[str] = ()) -> None:
@@ -26,6 +30,13 @@ class Tally:
         self.totals, self.rounds = Counter[str](), Counter[str]()
         self.closed = 0
         self.short = ""
+        self.clipped: ClipCounts | None = None
+
+    def clip(self, largest: float, lengths: Array) -> None:
+        """Count vectors by their lengths before the rule clips them to the largest one."""
+        if self.clipped is None:
+            self.clipped = ClipCounts(largest)
+        self.clipped.add(lengths)
 
     def add_columns(self, *names: str) -> None:
         """Add counts that the round table has from now on."""
@@ -70,6 +81,12 @@ class Tally:
             yield "aggregation.otherwise", text
         if number := self.totals["skipped"]:
             yield "aggregation.otherwise", f"{number} {unit} {skipped}: {self.short}"
+        if self.clipped is not None and self.clipped.shortened:
+            text = f"{self.clipped}, as differences to the last result"
+            enough = (
+                f"a radius of {self.clipped.sufficient:g} keeps all as they are, false ones too"
+            )
+            yield "aggregation.radius", f"{text}; {enough}"
         if self.rounds["dropped"]:
             text = f"{often('dropped')} vectors that are not finite were left out"
             yield "aggregation.kind", f"{text}, {self.totals['dropped']} in all"

@@ -312,7 +312,10 @@ def test_a_battery_that_starts_empty_is_charged_or_refused(tmp_path: Path) -> No
     assert battery.starts_empty
     leaking = {"self_discharge": "100 %/month", "charging": {"kind": "constant", "power": "1 uW"}}
     faults = found(tmp_path, fleet=harvesting(charge="3 %", **leaking))
-    assert "clients of ideal over ideal start empty, and would stay so" in faults["fleet.0.battery.charging"]
+    assert (
+        "clients of ideal over ideal start empty, and would stay so"
+        in faults["fleet.0.battery.charging"]
+    )
 
 
 def owning(**battery: Any) -> list[dict[str, Any]]:

@@ -391,6 +391,10 @@ SOUGHT = (
     "hierarchical",
     "gossip",
     "carbon",
+    "backdoor",
+    "distillation",
+    "concept drift",
+    "cross-silo",
 )
 """Words of the field that a reader types into the search."""
 

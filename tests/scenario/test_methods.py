@@ -117,7 +117,7 @@ def test_one_that_is_installed(install: Install) -> None:
 def test_one_that_is_installed_is_imported_only_when_it_is_named(install: Install) -> None:
     install(broken="no.such.module:Mine")
     assert algorithm(least()) == GradientDescent(step_size=0.1)
-    (fault,) = faults(least(algorithm={"kind": "gdd"}))
+    (fault,) = faults(least(algorithm={"kind": "xyzzy"}))
     assert "broken" in fault.message
 
 

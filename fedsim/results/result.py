@@ -220,7 +220,7 @@ class Result:
         Example:
             >>> figure = result.plot("gap", x="joules", out=out / "gap.pdf")
             >>> figure.axes[0].get_xlabel()
-            'energy (J); thin: last tails'
+            'energy (J); thin line: until radios sleep'
         """
         columns = (x,) if isinstance(x, str) else tuple(x)
         curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}

@@ -71,7 +71,7 @@ def test_it_draws_what_it_is_asked_for(result: fedsim.Result) -> None:
     assert {axis.get_yscale() for axis in figure.axes} == {"log"}
     (axis,) = result.plot("nonzeros", "joules").axes
     assert axis.get_ylabel() == "nonzeros"
-    assert re.fullmatch(r"energy \([kMm]?J\); thin: last tails", axis.get_xlabel())
+    assert re.fullmatch(r"energy \([kMm]?J\); thin line: until radios sleep", axis.get_xlabel())
     rounds = result.rounds[result.rounds["variant"] == "gd"]
     line, tail = axis.get_lines()[2:]
     assert (line.get_label(), tail.get_label()) == ("gd", "_tail")

@@ -547,11 +547,11 @@ class BatterySummary:
                 " pause"
             )
             yield (
-                f"{_RUNS}: how many runs like this one half of the batteries last for, if radios"
-                " sleep after each run; what devices draw until the next run is not counted"
+                f"{_RUNS}: runs per charge (median battery), without energy between runs; radios"
+                " sleep after each run"
             )
             if figures["lasts_half_idle_s"].notna().any():
-                yield f"{_IDLE}: time that half of the batteries last if clients only idle"
+                yield f"{_IDLE}: life (median battery) if clients only idle"
         every = figures[figures["kind"] == ALL]
         if _unlike(every.pivot_table("run_s", "seed", "variant", observed=True)):
             yield (
@@ -581,7 +581,7 @@ def _between_trainings(idle: "pd.Series[float]") -> str:
     text = ", if the devices take no power in between"
     if idle.isna().any() or len(lives) > 1:
         return text
-    return f"{text}; without training it is empty after {lives.pop()}"
+    return f"{text}; without training it lasts {lives.pop()}"
 
 
 def _over_seeds(values: "pd.Series[Any]", form: Any) -> Cell:

@@ -117,7 +117,7 @@ def schedule_table(
         raise DataError("every", "--every: no client of these runs has a battery")
     found = schedule(lives, every)
     table = plain(f"batteries if a training begins every {quantity(every, 's')}", keys=1)
-    for head in ("variant", "trainings per charge", "empty after", "idle power"):
+    for head in ("variant", "trainings per charge", "life", "idle power"):
         table.add_column(head, justify="left" if head == "variant" else "right")
     sentences = []
     for variant, label in labels.items():
@@ -144,8 +144,9 @@ def schedule_table(
             sentences.append(_describe_short(label, middle))
     table.caption = (
         "medians over batteries and seeds; n trainings of length T every P fit in a charge if n /"
-        " (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life) <= 1; idle power:"
-        " what a client without work takes from its battery (device and radio)"
+        " (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life) <= 1; life: until"
+        " a battery is empty, or too low for its client to take part; idle power: what a client"
+        " without work takes from its battery (device, radio and battery losses)"
     )
     return table, sentences
 
@@ -154,7 +155,7 @@ def _describe_short(label: str, middle: "pd.Series[float]") -> str:
     """Return why a charge does not last until the second training."""
     count, watts = int(middle["trainings"]), middle["idle_watts"]
     done = "one training" if count == 1 else "no training"
-    text = f"{label}: {done}, empty after {_time(middle['lasts_s'])}"
+    text = f"{label}: {done}, the battery lasts {_time(middle['lasts_s'])}"
     if count < 1 or not np.isfinite(middle["asleep_s"]):
         return text
     return (

@@ -230,16 +230,15 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
         )
         rows.append(
             [
-                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
+                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost), row["verdict"]),
                 number(float(row["difference"]), UNITS.get(cost, "")),
                 TableCell(ratio.text, ratio.value, under=ends),
                 *([digits(float(row["p_holm"]), 2)] if tested else []),
                 number(row["seeds"]),
-                *words(row["verdict"]),
             ]
         )
     p = ["p (Holm)"] if tested else []
-    columns = ("variant", "cost", "paired difference", "ratio", *p, "seeds", "verdict")
+    columns = ("variant", "cost", "verdict", "paired difference", "ratio", *p, "seeds")
     title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
 
@@ -258,15 +257,16 @@ def _quality(study: ReportedStudy) -> PageTable:
         )
         rows.append(
             [
-                *words(study.labels[str(row["variant"])], measure.replace("_", " ")),
+                *words(
+                    study.labels[str(row["variant"])], measure.replace("_", " "), row["verdict"]
+                ),
                 digits(float(row["mean"])),
                 TableCell("-") if row["variant"] == other else difference,
                 *([digits(float(row["p_holm"]), 2)] if tested else []),
-                *words(row["verdict"]),
             ]
         )
     p = ["p (Holm)"] if tested else []
-    heads = ("variant", "measure", "mean", "paired difference", *p, "verdict")
+    heads = ("variant", "measure", "verdict", "mean", "paired difference", *p)
     title = f"Quality at the end: paired difference from {study.labels[other]}"
     return PageTable(title, heads, rows, QUALITY_RULE if tested else "")
 

@@ -126,7 +126,7 @@ def test_compare_prints_trainings_and_the_reason_of_a_short_life(phones: Path) -
     lives = battery_lives(fedsim.open(phones))
     first, run = lives["lasts_idle_s"].iloc[0], lives["run_s"].iloc[0]
     hours = (run + (1 - 1 / lives["lasts_runs"].iloc[0]) * first) / 60
-    assert f"one training, empty after {hours:.3g} min: the device takes 368 mW" in printed
+    assert f"one training, the battery lasts {hours:.3g} min: the device takes 368 mW" in printed
     assert "as if it stayed awake; asleep at 20 mW" in printed
     assert "n / (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life)" in printed
     assert "one training" not in compared(phones, "--every", "2 min").stdout

@@ -171,7 +171,7 @@ def test_a_thin_line_at_the_end_leads_to_the_energy_until_radios_sleep(
     assert lengths == pytest.approx(list(after))
     totals = result.summary["joules"] + result.summary["joules_after"]
     assert axis.get_xlim()[1] >= totals.min()
-    assert axis.get_xlabel() == "energy (J); thin: last tails"
+    assert axis.get_xlabel() == "energy (J); thin line: until radios sleep"
     assert "tails" not in plot_curves(result, "t", "objective").get_xlabel()
 
 

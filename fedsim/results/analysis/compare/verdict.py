@@ -156,16 +156,17 @@ class Verdict:
             more = f"{'more' if what in {'bits', 'rounds'} else 'the higher'} {what}"
             return f"{one} takes {more} than {other}{to} ({known})"
         if self.state is State.SAME:
-            within = f", within {100 * self.pair.practical:g} %" if self._differs else ""
-            return f"{one} and {other} take the same {what}{to}{within} ({known})"
+            same = f"{one} and {other} take the same {what}{to}"
+            if self._differs:
+                return f"{same}, within {100 * self.pair.practical:g} % ({known})"
+            return f"{same} ({known}): what differs between them had no effect on it"
         if self.reason == CONTESTED:
             found = "; ".join(self._where_both_reached(_bare(one), _bare(other)))
             return f"{one} and {other} cannot be compared in {what}{to}: {found}"
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
             INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
-            TOO_FEW: f"no winner yet: {'; '.join(self._in_few_seeds(names, less + to))}; run more"
-            " seeds",
+            TOO_FEW: f"no winner yet: {self._in_few_seeds(names, less + to)}; run more seeds",
             UNCERTAIN: f"whether {one} or {other} takes {less}{to} {self.reason} ({known})",
         }
         return said[self.reason]
@@ -221,18 +222,19 @@ class Verdict:
         yield count
         yield f"sign test p{_equals(pair.p_value)}"
 
-    def _in_few_seeds(self, names: tuple[str, str], less: str) -> Iterator[str]:
-        """Yield in how many seeds each variant takes less, and what the misses are."""
+    def _in_few_seeds(self, names: tuple[str, str], less: str) -> str:
+        """Return in how many seeds each variant takes less, and in how many as the other missed."""
         pair, (one, other) = self.pair, names
-        counted = " if a miss counts as more" if pair.missed else ""
-        if pair.seeds in {pair.cheaper, pair.costlier}:
-            least, most = names if pair.cheaper else (other, one)
-            yield f"{least} takes {less} than {most} in all {pair.seeds} seeds{counted}"
-        else:
-            first = f"{one} takes {less} in {pair.cheaper} of {_seeds(pair.seeds)}"
-            yield f"{first}, {other} in {pair.costlier}{counted}"
-        if pair.missed:
-            yield from self._where_both_reached(_bare(one), _bare(other))
+        because = [
+            f" ({missed} of them because {_bare(who)} missed the target)" if missed else ""
+            for missed, who in zip(pair.alone, (other, one), strict=True)
+        ]
+        if pair.seeds == pair.cheaper:
+            return f"{one} takes {less} than {other} in all {pair.seeds} seeds{because[0]}"
+        if pair.seeds == pair.costlier:
+            return f"{other} takes {less} than {one} in all {pair.seeds} seeds{because[1]}"
+        first = f"{one} takes {less} in {pair.cheaper} of {_seeds(pair.seeds)}{because[0]}"
+        return f"{first}, {other} in {pair.costlier}{because[1]}"
 
     def _in_worlds(self, name: str) -> str:
         """Return in how many worlds a variant is cheaper; empty if none were sampled."""

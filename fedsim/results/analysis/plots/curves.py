@@ -241,4 +241,4 @@ def _draw_tail(
 def note_tails(axis: Axes) -> None:
     """Write below an axis of energy what the thin lines at the ends of curves are."""
     if any(line.get_label() == _TAIL for line in axis.get_lines()):
-        axis.set_xlabel(f"{axis.get_xlabel()}; thin: last tails")
+        axis.set_xlabel(f"{axis.get_xlabel()}; thin line: until radios sleep")

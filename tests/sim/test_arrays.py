@@ -354,3 +354,17 @@ def test_times_drawn_for_many_clients_together_are_those_drawn_one_by_one(tmp_pa
     assert max(made) >= 16  # from so many on they are seeded together
     assert sum(made) <= 141  # each has one stream, and clients of one kind draw nothing
     assert not _different(*runs)
+
+
+@every("kind", ["gd", "fedavg"])
+def test_malicious_clients_that_keep_silent_do_so_in_arrays_too(kind: str, tmp_path: Path) -> None:
+    algorithm = {
+        "kind": kind,
+        "step_size": 1e-3,
+        **({"local_steps": 2} if kind == "fedavg" else {}),
+    }
+    fleet = [LTE, {**LTE, "count": 2, "attack": "silent"}]
+    one, other = both(tmp_path / kind, scenario(algorithm=algorithm, fleet=fleet))
+    assert not _different(one, other)
+    beacons = fedsim.open(tmp_path / kind / "arrays").clients["beacons"].tolist()
+    assert beacons == [0] * 5 + [4] * 2

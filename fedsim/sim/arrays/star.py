@@ -349,7 +349,7 @@ class ArrayStar(Star):
         transport = setup.transport
         lanes.closing = Closing.of(setup)
         lanes.decodes = transport.to_clients(_ignore) is not _ignore
-        handle, joules = setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
+        handle, joules = setup.handler, lanes.radios.joules
         lanes.receive_all = self.server.receive_all
         mains = self._supplies is None
         parts = setup, self._oracle, self._protocol, self._streams, self._looks

@@ -69,13 +69,12 @@ def faults_of(
         (_path(error_detail, tree), error_detail)
         for error_detail in error.errors(include_url=False)
     ]
-    unknown_in = {
-        path[:-1] for path, error_detail in errors if error_detail["type"] == "extra_forbidden"
-    }
+    unknown = [path for path, error_detail in errors if error_detail["type"] == "extra_forbidden"]
+    unknown_in = {path[:-1] for path in unknown}
     misspelt = {
-        (*path[:-1], *closest(path[-1], reader.fields(path[:-1])))
-        for path, error_detail in errors
-        if error_detail["type"] == "extra_forbidden"
+        (*path[:-1], near)
+        for path in unknown
+        for near in closest(path[-1], reader.fields(path[:-1]))
     }
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
     closer = {path for path, error_detail in errors if error_detail["type"] not in _BLOCKS}
@@ -89,8 +88,8 @@ def faults_of(
         else:
             beside_the_point = path in closer and error_detail["type"] in _BLOCKS
         if error_detail["type"] == "missing" and path[:-1] in unknown_in:
-            # The second: the key of another alternative.
-            beside_the_point = path in misspelt or error_detail["loc"][-2:-1] != path[-2:-1]
+            of_another_alternative = error_detail["loc"][-2:-1] != path[-2:-1]
+            beside_the_point = path in misspelt or of_another_alternative
         if not beside_the_point:
             messages.setdefault(path, []).append(_message(error_detail, path, reader))
     return [

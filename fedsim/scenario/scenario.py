@@ -400,8 +400,9 @@ def _figures(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if loss is None or measures is None:
         yield from targets(scenario.stop, (), None)
         return
-    yield from targets(scenario.stop, measures, reports(loss))
-    yield from find_unmeasured(scenario.models.best, measures, reports(loss))
+    reported = reports(loss)
+    yield from targets(scenario.stop, measures, reported)
+    yield from find_unmeasured(scenario.models.best, measures, reported)
 
 
 _CHECKS: tuple[Callable[[ScenarioKeys], Iterator[Conflict]], ...] = (
@@ -457,7 +458,7 @@ def conflicts_beside_errors(tree: Located, context: object) -> Iterator[Conflict
 def _valid_keys(
     model: type[_Block], written: dict[str, Any], context: object
 ) -> tuple[_Block, set[str]]:
-    """Return a block that has only its valid keys, and the names of the others."""
+    """Return a block of the valid keys alone, and the names of the invalid ones."""
     wrong = set[str]()
     try:
         model.model_validate_json(json.dumps(written), strict=True, context=context)

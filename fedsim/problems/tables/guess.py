@@ -46,8 +46,6 @@ class Guess:
         why: why this column is taken for labels; empty if it was given.
         why_client: why this column is taken for clients; empty if it was given.
         doubtful: several columns that could hold clients, so that none of them is used.
-        classes_elsewhere: columns of classes that may be the label, if the last column is a number
-            and was taken for it.
         marks: texts among numbers that count as missing values, by column.
         drop: columns that are left out: those that were given, and those that cannot become a
             feature.
@@ -68,7 +66,6 @@ class Guess:
     duplicates: bool
     samples: Samples
     header: bool | None = None
-    classes_elsewhere: tuple[str, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -79,6 +76,17 @@ class Guess:
             return len(distinct)
         whole = np.array_equal(distinct, np.rint(distinct))
         return len(distinct) if whole and len(distinct) <= CLASSES else 0
+
+    @property
+    def classes_elsewhere(self) -> tuple[str, ...]:
+        """The columns of a few texts, which may be the label, if the last column was taken for it.
+
+        Empty if that column has classes itself.
+        """
+        if self.why != _LAST or self.classes:
+            return ()
+        few = (column for column in self.columns if column.role == "category")
+        return tuple(column.name for column in few if 1 < len(column.texts) <= CLASSES)
 
 
 def guess(
@@ -136,10 +144,7 @@ def guess(
         samples = table_samples(table.frame, replace(wanted, distinct=True), str(path))
     several = tuple(doubtful) if len(doubtful) > 1 else ()
     seen = table, tuple(every), label, client, why, why_client if client else "", several, marks
-    guessed = Guess(*seen, drop, again, samples, header)
-    if why != _LAST or guessed.classes:
-        return guessed
-    return replace(guessed, classes_elsewhere=_classes_in(guessed.columns))
+    return Guess(*seen, drop, again, samples, header)
 
 
 def _marks(every: Sequence[TableColumn]) -> dict[str, tuple[str, ...]]:
@@ -169,12 +174,6 @@ def _last(names: list[str], frame: "pd.DataFrame", client: str) -> str:
             return name
     text = "no column could hold labels; name one with --target"
     raise DataError("init", f"{text}; there are {', '.join(names)[:200]}")
-
-
-def _classes_in(every: Sequence[TableColumn]) -> tuple[str, ...]:
-    """Return the features of few texts, which may be the classes to predict."""
-    few = (column for column in every if column.role == "category")
-    return tuple(column.name for column in few if 1 < len(column.texts) <= CLASSES)
 
 
 def _check_last(names: list[str], frame: "pd.DataFrame", client: str, last: str) -> None:

@@ -308,8 +308,9 @@ def may_be_alike(setup: WorldConfig) -> bool:
         return False
     if setup.transport.to_clients(_ignore) is not _ignore:
         return False
-    # Clients that keep silent share the handler of others, but not their replies.
-    if any(attack.silent for attack in setup.attacks.values()):
+    # A group runs the method's own handler. In some worlds a client's handler does more: it keeps
+    # malicious clients silent, or adds reports.
+    if setup.handler != method.handle:  # type: ignore[union-attr]
         return False
     # A state for all requires that all are always asked together.
     if hasattr(method, "handle_rows") and setup.participation.asked is not None:

@@ -193,7 +193,7 @@ def _by_default(model: type[Spec]) -> Spec:
 
 
 def _refused_defaults(faults: Sequence[ErrorDetails]) -> Iterator[str]:
-    """Yield what is wrong with each default that its own class refuses."""
+    """Yield an error for each default value that the class itself refuses."""
     for fault in faults:
         if fault["type"] != "missing":
             key = format_path(fault["loc"])

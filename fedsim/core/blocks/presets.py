@@ -144,10 +144,11 @@ def _or_per_cent(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _share_of(own: str | float | None, written: object) -> object:
-    """Return the share of a preset's figure that a text in per cent stands for.
+    """Return what a field of a block is, if `written` may be a share of the preset's figure `own`.
 
-    Other values are returned as they are. So are shares of no figure, which their field then
-    refuses, and texts in place of a figure that is a share itself: "40 %" of the time is 40 %.
+    "10 %" of a figure with a unit is a tenth of it. Everything else is returned as it is: values
+    that are not in per cent; per cent where the preset's figure is itself a share; and per cent
+    where the preset has no figure, which the field then refuses.
 
     >>> _share_of("6 Mbit/s", "10 %"), _share_of("6 Mbit/s", "1 Mbit/s"), _share_of("5 %", "10 %")
     ('0.6 Mbit/s', '1 Mbit/s', '10 %')

@@ -249,13 +249,14 @@ def _longer(asked: str, known: Iterable[str]) -> list[str]:
 
 
 def unknown(name: object, known: Sequence[str], hint: str = "", command: str = "") -> str:
-    """Return a message that `name` is unknown, with a suggestion and the known names.
+    """Return the message for an unknown name: the nearest known name, and the known names.
 
     Args:
         name: the unknown name.
         known: the accepted names.
         hint: replaces the suggestion of the nearest name.
-        command: the command that lists the names. It replaces many names beside a suggestion.
+        command: the command that lists the names. If there is a suggestion and there are many
+            names, the message has this command in place of the names.
     """
     hint = hint or nearest(name, known)
     if hint and command and len(known) > ALL_LISTED:

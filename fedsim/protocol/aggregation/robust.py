@@ -234,7 +234,7 @@ class CentredClipping(RobustRule):
     def clipped(self, vectors: Array, last: Array | None) -> tuple[float, Array] | None:
         """Return the radius, and the lengths of the first step; None after steps before the rule.
 
-        Those steps replace the replies by means of several.
+        Such a step replaces several replies by their mean, so the lengths are not those of clients.
         """
         if self.before:
             return None

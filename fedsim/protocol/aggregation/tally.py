@@ -33,7 +33,7 @@ class Tally:
         self.clipped: ClipCounts | None = None
 
     def clip(self, largest: float, lengths: Array) -> None:
-        """Count vectors by their lengths before the rule clips them to the largest one."""
+        """Count the vectors that the rule clips to `largest`; `lengths` are those before."""
         if self.clipped is None:
             self.clipped = ClipCounts(largest)
         self.clipped.add(lengths)

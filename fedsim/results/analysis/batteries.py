@@ -581,7 +581,7 @@ def _between_trainings(idle: "pd.Series[float]") -> str:
     text = ", if the devices take no power in between"
     if idle.isna().any() or len(lives) > 1:
         return text
-    return f"{text}; without training it lasts {lives.pop()}"
+    return f"{text}; without training, a charge lasts {lives.pop()}"
 
 
 def _over_seeds(values: "pd.Series[Any]", form: Any) -> Cell:

@@ -226,7 +226,7 @@ def test_idle_life_is_known_of_batteries_that_were_not_empty(known: Result) -> N
 @pytest.mark.parametrize(
     ("hours", "clause"),
     [
-        ([5.0, 5.0], f"{NO_POWER}; without training it lasts 5 h"),
+        ([5.0, 5.0], f"{NO_POWER}; without training, a charge lasts 5 h"),
         ([5.0, 9.0], NO_POWER),
         ([5.0, np.nan], NO_POWER),
         ([np.inf, np.inf], ""),

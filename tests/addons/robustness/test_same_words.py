@@ -88,7 +88,8 @@ def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path)
     by_worlds = known.verdicts[known.verdicts["against"] == comparison.against]
     pairs = case.pairs.set_index("cost")
     (_, page, *_) = overview.tables(ReportedStudy(comparison))
-    of_page = {row[1].text: row[-1].text for row in page.rows}
+    cost_column, verdict_column = page.heads.index("cost"), page.heads.index("verdict")
+    of_page = {row[cost_column].text: row[verdict_column].text for row in page.rows}
     for cost, head in (("t", "time"), ("joules", "energy")):
         (row,) = by_worlds[by_worlds["cost"] == cost].to_dict("records")
         assert row["verdict"] == pairs["verdict"][cost] == of_page[head]

@@ -52,6 +52,7 @@ TESTED = {
     "live/hostile": "addons/live/test_hostile",
     "papers/run": "test_papers",
     "reality/calibrating": "test_reality",
+    "reality/energy": "test_reality_energy",
     "reality/kernel": "test_reality_linux",
     "reality/live_links": "test_reality_live",
     "reality/lora": "addons/lorawan/test_lora_network",

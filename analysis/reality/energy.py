@@ -14,23 +14,25 @@ whether it is a power or an energy, is in the column `work`:
     message up S, down S    the energy of messages from rest to rest, above that at rest
 
 Sources are held out by a rule that looks at no figure: their names are sorted by their SHA-256, and
-every second one is held out. Sources from which a preset has its own figures count for neither
-half. The interval of a prediction follows from the 90 % intervals of the preset's figures, and for
-operations also from the factor of `fedsim robust` on them: each is drawn from a lognormal law whose
+every second one is held out. Neither half has sources from which a preset has its own figures, nor
+passes of networks in 8-bit integers: presets state speeds of training, in floats.
+
+The interval of a prediction follows from the 90 % intervals of the preset's figures, and for
+operations also from the factor of `fedsim robust` on them. Each is drawn from a lognormal law whose
 5 % and 95 % points are the ends of its interval, with the preset's value as its median.
 """
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 from scipy.special import ndtri
 from scipy.stats import qmc
 from stored import replacing
@@ -42,10 +44,10 @@ from fedsim.core.ports import Array
 from fedsim.physics.devices import DEVICES, DeviceLaw
 from fedsim.physics.radios import RadioLaw, powers_of
 from fedsim.scenario import Group, load
-from pydantic import TypeAdapter
 
 POINTS = Path(__file__).resolve().parent / "energy.csv"
 WORLDS = 512
+INTEGERS = "work, 8-bit"
 COMPUTED = ("predicted", "low", "high", "ratio", "held_out")
 """The columns that this script writes; all others are what the sources say."""
 
@@ -113,7 +115,10 @@ def predict(point: Point, block: DeviceLaw | RadioLaw, operations: float = 1.0) 
 
 def interval(point: Point, block: DeviceLaw | RadioLaw) -> tuple[float, float]:
     """Return the 90 % interval of a prediction, by the intervals of the preset's figures."""
-    ends = {name: ends for name, ends in _figures(point, block).items()}
+    ends = _figures(point, block)
+    if point["work"].startswith("power"):
+        ((_, low, high),) = ends.values()  # exactly, in place of drawn ones
+        return low, high
     shares = qmc.Sobol(len(ends) + 1, scramble=True, rng=0).random(WORLDS)
     drawn = {
         name: _quantiles(*three, column)
@@ -128,18 +133,13 @@ def interval(point: Point, block: DeviceLaw | RadioLaw) -> tuple[float, float]:
         )
         for world in range(WORLDS)
     ]
-    if len(ends) == 1 and not point["work"].startswith("operations"):
-        ((_, low, high),) = ends.values()  # exactly, in place of drawn ones
-        return low, high
     low, high = np.quantile(found, (0.05, 0.95))
     return float(low), float(high)
 
 
-def _figures(
-    point: Point, block: DeviceLaw | RadioLaw
-) -> Mapping[str, tuple[float, float, float]]:
+def _figures(point: Point, block: DeviceLaw | RadioLaw) -> Mapping[str, tuple[float, float, float]]:
     """Return value and interval of the figures on which a prediction depends, SI."""
-    assert isinstance(block, Presettable)  # noqa: S101 - each point names a preset
+    assert isinstance(block, Presettable)
     preset: Preset = block.presets[point["preset"]]
     stated = {part.split(": ")[0] for part in point["settings"].split("; ")}
     what, _, name = point["work"].partition(" ")
@@ -167,7 +167,8 @@ def _quantiles(value: float, low: float, high: float, shares: Array) -> Array:
 @cache
 def _kernel() -> tuple[float, float, float]:
     """Return the factor on the operations of a task and its interval, of `fedsim robust`."""
-    (found,) = (each for each in general([load("quickstart")]) if each.key == FLOPS)
+    scenarios = [variant.scenario for variant in load("quickstart").variants]
+    (found,) = (each for each in general(scenarios) if each.key == FLOPS)
     return found.value, found.low, found.high
 
 
@@ -186,7 +187,7 @@ def complete(points: Sequence[Point]) -> Iterator[dict[str, str]]:
     for point in points:
         block = block_of(point)
         value, (low, high) = predict(point, block), interval(point, block)
-        half = "own" if point["own"] == "yes" else "yes" if point["source"] in unseen else "no"
+        half = "yes" if point["source"] in unseen else "no"
         figures = value, low, high, value / float(point["measured"])
         texts = [*(f"{figure:.4g}" for figure in figures), half]
         yield {**point, **dict(zip(COMPUTED, texts, strict=True))}
@@ -242,18 +243,19 @@ class Errors(NamedTuple):
         )
 
 
-Wanted = Callable[[Point], bool]
+def counts(point: Point) -> bool:
+    """Return whether a point measures what a preset describes, by a source that it is not from."""
+    return point["own"] == "no" and point["kind"] != INTEGERS
 
 
 def groups(points: Sequence[Point]) -> Iterator[tuple[str, str, Sequence[Point]]]:
-    """Yield the points by kind and group, without those of presets' own sources."""
-    others = [point for point in points if point["held_out"] != "own"]
-    for kind, group in dict.fromkeys((point["kind"], point["group"]) for point in others):
-        these = [each for each in others if (each["kind"], each["group"]) == (kind, group)]
-        yield kind, group, these
-    for name, half in (("calibration half", "no"), ("held out", "yes")):
-        yield "all", name, [point for point in others if point["held_out"] == half]
-    yield "all", "the presets' own sources", [each for each in points if each["held_out"] == "own"]
+    """Yield the points by kind and group, without those of presets' own sources, and the halves."""
+    others = [point for point in points if point["own"] == "no"]
+    names = sorted({(point["kind"], point["group"]) for point in others})
+    for name in names:
+        yield *name, [each for each in others if (each["kind"], each["group"]) == name]
+    for name, half in (("calibration half", "no"), ("held-out half", "yes")):
+        yield "all", name, [each for each in others if counts(each) and each["held_out"] == half]
 
 
 def lines(points: Sequence[Point]) -> Iterator[str]:

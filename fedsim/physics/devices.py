@@ -32,9 +32,12 @@ from fedsim.physics.sources import (
     JETSON_FORUM,
     KAISER_2021,
     MLPERF_TINY,
+    PI_5_2024,
     PRASHANTHI_2022,
+    RASPBERRY_2022,
     SBC_REVIEWS,
     STM32,
+    SUSONIC_2024,
     TOP500,
     TRAN_2019,
     YANG_2021,
@@ -205,6 +208,7 @@ _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
 _JETSON = "[est] effective training speed of a board of its class, power of its modes"
 _PHONE = "[est] effective training speed and power of phones of its class"
 _LINPACK = "tuned Linpack: other clocks and training reach less, and hardly more"
+_PART = "as under Linpack on all cores; work on some of them draws less"
 _CAP = "the cap of the largest power mode of the module, which it does not exceed"
 _YANG = "[lit] Yang et al., Energy Efficient Federated Learning, IEEE Trans. Wireless Comm. 2021"
 _TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2019"
@@ -258,14 +262,14 @@ DEVICES: Mapping[str, Preset] = {
     "pi-4": preset(
         _HPL,
         speed=meas("11.9 Gflop/s", 4.5, 13, TOP500, _LINPACK),
-        active=meas("7.2 W", 5.2, 8, TOP500),
-        idle=est("2.3 W", 1.6, 3, SBC_REVIEWS),
+        active=meas("7.2 W", 2.7, 8, SUSONIC_2024, _PART),
+        idle=est("2.3 W", 1.6, 3.1, RASPBERRY_2022),
         battery=_battery(18.5),
     ),
     "pi-5": preset(
         _HPL,
         speed=meas("30 Gflop/s", 23, 38, TOP500),
-        active=meas("11 W", 9, 14, TOP500),
+        active=meas("11 W", 8.7, 14, PI_5_2024),
         idle=meas("3 W", 1.8, 4, SBC_REVIEWS),
         battery=_battery(18.5),
     ),

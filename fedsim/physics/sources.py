@@ -196,6 +196,24 @@ TOP500 = Citation(
 SBC_REVIEWS = Citation(
     "Geerling", "SBC reviews: idle power draw", 2023, "github.com/geerlingguy/sbc-reviews, issue 21"
 )
+RASPBERRY_2022 = Citation(
+    "Raspberry Pi",
+    "Power supplies: typical currents of Raspberry Pi 4B, with monitor and keyboard",
+    2022,
+    "github.com/raspberrypi/documentation, commit 025e1ad; headless: Geerling, sbc-reviews, 2023",
+)
+SUSONIC_2024 = Citation(
+    "SuSonicTH",
+    "uConsole power usage: a CM4 that compiles, display and radios off",
+    2024,
+    "github.com/SuSonicTH/uConsole, power/README.md; Linpack: Geerling, top500-benchmark, 2026",
+)
+PI_5_2024 = Citation(
+    "Hardwareluxx",
+    "Raspberry Pi 5 of 2 and 4 GB under a stress test, measured by Geerling",
+    2024,
+    "hardwareluxx.de, news 64340; Linpack: github.com/geerlingguy/top500-benchmark, 2026",
+)
 KAISER_2021 = Citation(
     "Kaiser",
     "A quick look at RPi Zero 2 W",
@@ -288,6 +306,12 @@ ROBINSON_2019 = Citation(
     "LTE Cat-NB (Narrowband) Performance Evaluation, Stellenbosch University",
     2019,
     "github.com/dan-leo/masters, thesis/v8/3_design.md",
+)
+BLUEJOULE = Citation(
+    "EM Foundation",
+    "BlueJoule: sleep of six Bluetooth platforms at 3 V",
+    2026,
+    "github.com/em-foundation/BlueJoule; nRF52840: Nordic Semiconductor, 2019",
 )
 EMBER = Citation(
     "Ember",

@@ -208,7 +208,6 @@ _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
 _JETSON = "[est] effective training speed of a board of its class, power of its modes"
 _PHONE = "[est] effective training speed and power of phones of its class"
 _LINPACK = "tuned Linpack: other clocks and training reach less, and hardly more"
-_PART = "as under Linpack on all cores; work on some of them draws less"
 _CAP = "the cap of the largest power mode of the module, which it does not exceed"
 _YANG = "[lit] Yang et al., Energy Efficient Federated Learning, IEEE Trans. Wireless Comm. 2021"
 _TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2019"
@@ -262,7 +261,7 @@ DEVICES: Mapping[str, Preset] = {
     "pi-4": preset(
         _HPL,
         speed=meas("11.9 Gflop/s", 4.5, 13, TOP500, _LINPACK),
-        active=meas("7.2 W", 2.7, 8, SUSONIC_2024, _PART),
+        active=meas("7.2 W", 3.1, 8, SUSONIC_2024),
         idle=est("2.3 W", 1.6, 3.1, RASPBERRY_2022),
         battery=_battery(18.5),
     ),

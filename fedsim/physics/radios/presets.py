@@ -267,7 +267,6 @@ LORA: Mapping[str, Preset] = {f"lora-sf{factor}": _lora(factor) for factor in ra
 _BASIS = "[lit] state powers of a simulator's module; [meas] delays and C-DRX; [est] paging"
 
 _GOOD = "as in good coverage: elsewhere messages are repeated, and take longer"
-_FAST = "as of pings; networks of two vendors take seconds"
 _MOST = "of the module whose other powers stand here; later modules draw less"
 _ASLEEP = "the supply current of sleep, below which no module is; others only doze"
 
@@ -289,7 +288,7 @@ _MODULE: Mapping[str, Figure | str] = {
     "drx_on": lit("5 ms", 4, 80, YE_NB_IOT, _GOOD),
     # The first ping of ten takes 500 to 600 ms, the others 186 ms. A datagram after a pause takes 0.5
     # to 9 s in good coverage, by the vendor of the network.
-    "resume_time": meas("350 ms", 100, 5000, ROBINSON_2019, _FAST),
+    "resume_time": meas("350 ms", 100, 5000, ROBINSON_2019),
     # Resuming both receives and sends.
     "resume_power": lit("250 mW", 166, 792, IMEC_NB_IOT),
 }

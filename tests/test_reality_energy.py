@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import fedsim
+from fedsim.results.accuracy import ENERGY, MEASURED
 from tests.conftest import ROOT
 
 
@@ -102,6 +103,19 @@ def test_errors_are_factors(energy: Any) -> None:
     found = energy.Errors.of([point(0.25, 2), point(2, 3), point(1, 4)])
     assert found[:4] == pytest.approx((3, 1, 2, 2 ** (1 + 0.8)))
     assert found[4:] == pytest.approx((0.25, 2 / 3))
+
+
+def test_a_check_states_the_errors_of_the_table(energy: Any) -> None:
+    """Errors of all groups, and the presets of each: no others are said to be measured."""
+    points = [point for point in energy.read() if energy.counts(point)]
+    assert {point["group"] for point in points} == ENERGY.keys() == {*MEASURED.values()}
+    for group, stated in ENERGY.items():
+        found = energy.Errors.of([point for point in points if point["group"] == group])
+        assert stated[:3] == pytest.approx((found.median, found.nine, found.worst), rel=6e-3)
+        assert stated[3:] == (found.points, found.sources)
+    for point in points:
+        starts = [name for start, name in MEASURED.items() if point["preset"].startswith(start)]
+        assert starts == [point["group"]]
 
 
 def test_other_arguments_are_refused(energy: Any) -> None:

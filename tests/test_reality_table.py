@@ -96,7 +96,7 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(run, "fill", check)
     run.main(["--page"])
-    assert len(written) == 9
+    assert len(written) == 10
     assert {page for page, _ in written} == {"truth.md", "calibrating.md", "lora.md"}
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import calibrating
+import energy
 import kernel
 import live_links
 import lora
@@ -322,6 +323,7 @@ def write_pages() -> None:
     """Write the tables into their pages."""
     fill(PAGE, MARK, lines())
     fill(PAGE, REGIMES, regimes.lines(regimes_of_all()))
+    fill(PAGE, "table: energy", energy.lines(energy.read()))
     fill(LORA, "table: frames received", lora.lines(lora.read()))
     found = {
         "ns-3": calibrating.FOUND,

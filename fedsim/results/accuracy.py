@@ -4,7 +4,8 @@ A check of a scenario and a report state the figures of its own regime: whether 
 random, how many messages are sent at once, how long they are, and whether first windows fit the
 queue (`fedsim.results.record.regimes` chooses them). No model was fitted to these cases.
 tests/test_reality_table.py compares the figures with those in analysis/reality, and
-docs/explanation/truth.md shows them as a table.
+docs/explanation/truth.md shows them as a table. `ENERGY` has those of the presets' joules and watts
+against published measurements; tests/test_reality_energy.py compares them.
 """
 
 from collections.abc import Mapping
@@ -204,3 +205,55 @@ CLOSED_FORMS: Mapping[str, str] = {
     "peers": "Links between peers were not compared with packets: errors are unknown.",
 }
 """What was compared with closed forms only."""
+
+
+class EnergyAccuracy(NamedTuple):
+    """The errors of presets against published measurements of joules and watts.
+
+    Attributes:
+        median: the factor that half of the measurements stay below.
+        nine: the factor that nine of ten stay below.
+        worst: prediction divided by measurement, where it is furthest from 1.
+        points: the number of measurements.
+        sources: the number of publications.
+    """
+
+    median: float
+    nine: float
+    worst: float
+    points: int
+    sources: int
+
+    def __str__(self) -> str:
+        return (
+            f"median factor {self.median:.2g}, 90 % below {self.nine:.2g}, worst"
+            f" {self.worst:.2g} times what was measured ({self.points} published measurements of"
+            f" {self.sources} source{'s' if self.sources > 1 else ''})"
+        )
+
+
+ENERGY: Mapping[str, EnergyAccuracy] = {
+    "BLE, Zigbee, LoRa": EnergyAccuracy(2.59, 3.06, 5.94, 11, 3),
+    "Jetsons": EnergyAccuracy(1.39, 4.9, 0.12, 12, 2),
+    "NB-IoT and LTE-M": EnergyAccuracy(2.05, 19.3, 0.00587, 14, 2),
+    "boards": EnergyAccuracy(1.18, 2.1, 0.366, 20, 8),
+    "cellular": EnergyAccuracy(1.45, 1.73, 1.95, 18, 1),
+    "microcontrollers": EnergyAccuracy(1.54, 1.54, 0.651, 1, 1),
+    "phones": EnergyAccuracy(1.78, 2.16, 2.16, 9, 1),
+}
+"""By a group of devices or radios, without sources from which presets have their figures."""
+
+MEASURED: Mapping[str, str] = {
+    "cortex-": "microcontrollers",
+    "pi-": "boards",
+    "jetson-": "Jetsons",
+    "xavier-": "Jetsons",
+    "orin-": "Jetsons",
+    "phone-": "phones",
+    "5g-": "cellular",
+    "nb-iot-": "NB-IoT and LTE-M",
+    "ble": "BLE, Zigbee, LoRa",
+    "zigbee": "BLE, Zigbee, LoRa",
+    "lora-": "BLE, Zigbee, LoRa",
+}
+"""The groups of `ENERGY` by the first letters of a preset; no other was compared with a meter."""

@@ -18,7 +18,7 @@ from fedsim.core.errors import FedsimError
 from fedsim.core.ports import Array
 from fedsim.core.text import DIGITS, digits_apart, quantity, unbroken, visible
 from fedsim.problems import ProgramProblem
-from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from fedsim.results.record.regimes import RoundMessages, errors_of_energy, errors_of_models
 from fedsim.results.record.scenarios import Note
 from fedsim.running.no_effect import ineffective_settings
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
@@ -89,17 +89,21 @@ def _shared(notes: Iterable[Note]) -> Iterator[Note]:
 
 
 def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
-    """Yield the errors of the times of messages; one note for variants that share them."""
-    alike: dict[str, list[str]] = {}
+    """Yield the errors of times of messages and of energy; one for variants that share them."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
         network, fleet = scenario["network"], scenario["fleet"]
         for sentences in errors_of_models(network, fleet, messages, brief=True):
-            alike.setdefault(". ".join(sentences), []).append(job.variant.name)
-    for text, variants in alike.items():
-        yield Note(", ".join(variants), "network.model", text)
+            key = "network.model", ". ".join(sentences)
+            alike.setdefault(key, []).append(job.variant.name)
+        found = [": ".join(each) for each in errors_of_energy(fleet, brief=True)]
+        if found:
+            alike.setdefault(("energy", " ".join(found)), []).append(job.variant.name)
+    for (key, text), variants in alike.items():
+        yield Note(", ".join(variants), key, text)
 
 
 def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:

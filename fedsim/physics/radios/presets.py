@@ -286,8 +286,8 @@ _MODULE: Mapping[str, Figure | str] = {
     "connected": lit("10 s", 5, 20, ROBINSON_2019),
     "drx_cycle": lit("2.048 s", 0.256, 9.216, ROBINSON_2019),
     "drx_on": lit("5 ms", 4, 80, YE_NB_IOT, _GOOD),
-    # The first ping of ten takes 500 to 600 ms, the others 186 ms. A datagram after a pause takes 0.5
-    # to 9 s in good coverage, by the vendor of the network.
+    # The first ping of ten takes 500 to 600 ms, the others 186 ms. A datagram after a pause takes
+    # 0.5 to 9 s in good coverage, by the vendor of the network.
     "resume_time": meas("350 ms", 100, 5000, ROBINSON_2019),
     # Resuming both receives and sends.
     "resume_power": lit("250 mW", 166, 792, IMEC_NB_IOT),

@@ -11,11 +11,13 @@ from fedsim.core.blocks.quantities import Rate, Seconds
 from fedsim.results.accuracy import (
     CLEAN,
     CLOSED_FORMS,
+    ENERGY,
     FIT,
     FRAMES,
     LARGE,
     LOSSES,
     MANY,
+    MEASURED,
     ONE,
     OVERFLOW,
     REFERENCES,
@@ -103,6 +105,35 @@ def errors_of_models(
             yield model, "A user-defined model: errors of its transfer times are unknown."
         else:
             yield model, _transfers(model, network, variants, messages, brief=brief)
+
+
+def errors_of_energy(fleet: Sequence[Plain], *, brief: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the devices and radios of a fleet, each with the errors of its presets' energy.
+
+    Presets that were measured as one group are together, and so are those without a measurement.
+
+    Args:
+        fleet: the groups; those of a calibrated fleet have errors of their own.
+        brief: give the median error only.
+    """
+    groups: dict[str | None, list[str]] = {}
+    for each in fleet:
+        for name in ("device", "radio"):
+            kind = each.get(name, {}).get("kind", "ideal")
+            calibrated = any(key.startswith(f"{name}.") for key in each.get("intervals") or ())
+            if kind != "ideal" and not calibrated:
+                found = next(
+                    (group for start, group in MEASURED.items() if kind.startswith(start)), None
+                )
+                groups.setdefault(found, []).append(kind)
+    for found, kinds in groups.items():
+        presets = ", ".join(dict.fromkeys(kinds))
+        if found is None:
+            yield presets, "not compared with measurements."
+        elif brief:
+            yield presets, f"median error of {found} a factor of {ENERGY[found].median:.2g}."
+        else:
+            yield presets, f"{found}: {ENERGY[found]}."
 
 
 def _model(network: Plain, radio: str) -> str:

@@ -1,6 +1,6 @@
 """The page: everything in one file that loads nothing from elsewhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.costs import without_start
 from fedsim.results.analysis.style import GREY, target_name
 from fedsim.results.record.outputs import Call, check_page, output
-from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from fedsim.results.record.regimes import RoundMessages, errors_of_energy, errors_of_models
 from fedsim.results.record.scenarios import NOTHING, differing, flat, format_value
 from fedsim.results.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.results.report.components import (
@@ -87,17 +87,39 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 
 def accuracy(study: ReportedStudy) -> PageTable | None:
     """Return how far the times of messages are from packets; None where messages take no time."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for variant, run in study.variants.items():
-        messages = _messages(run.rows(study.rounds))
-        for each in errors_of_models(run.scenario["network"], run.scenario["fleet"], messages):
-            found.setdefault(tuple(map(str, each)), []).append(study.labels[variant])
-    rows = [
-        words("all" if len(names) == len(study.labels) > 1 else ", ".join(names), *each)
-        for each, names in found.items()
-    ]
+    found = {
+        study.labels[variant]: errors_of_models(
+            run.scenario["network"], run.scenario["fleet"], _messages(run.rows(study.rounds))
+        )
+        for variant, run in study.variants.items()
+    }
     heads = ("variants", "network.model", "error of its times")
-    return PageTable("Errors of models", heads, rows) if rows else None
+    return _errors("Errors of models", heads, found)
+
+
+def energy_accuracy(study: ReportedStudy) -> PageTable | None:
+    """Return how far presets' energy is from measurements; None where there are no presets."""
+    found = {
+        study.labels[variant]: errors_of_energy(run.scenario["fleet"])
+        for variant, run in study.variants.items()
+    }
+    heads = ("variants", "presets", "error of their energy")
+    return _errors("Errors of energy", heads, found)
+
+
+def _errors(
+    title: str, heads: Sequence[str], found: Mapping[str, Iterable[tuple[str, str]]]
+) -> PageTable | None:
+    """Return the errors of variants, each once with all variants that share it."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for label, sentences in found.items():
+        for each in sentences:
+            alike.setdefault(tuple(map(str, each)), []).append(label)
+    rows = [
+        words("all" if len(names) == len(found) > 1 else ", ".join(names), *each)
+        for each, names in alike.items()
+    ]
+    return PageTable(title, heads, rows) if rows else None
 
 
 def _messages(rounds: pd.DataFrame) -> RoundMessages | None:
@@ -407,7 +429,9 @@ def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tupl
 def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTable]]:
     return {
         "overview": [*overview.tables(own), *overview.robustness_tables(own)],
-        "scenario": _present([differences(own), parameters(own), concerns(own), accuracy(own)]),
+        "scenario": _present(
+            [differences(own), parameters(own), concerns(own), accuracy(own), energy_accuracy(own)]
+        ),
         "energy": [energy.table(own)],
         "batteries": _present([*energy.battery_tables(own), energy.battery_table(own)]),
         "participation": _present([fleet.participation_table(own, clients), fleet.given_up(own)]),

@@ -7,6 +7,7 @@ import pytest
 
 from fedsim.results.accuracy import (
     CLOSED_FORMS,
+    ENERGY,
     FIT,
     LARGE,
     LOSSES,
@@ -18,7 +19,7 @@ from fedsim.results.accuracy import (
     TRANSFERS,
     UDP,
 )
-from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from fedsim.results.record.regimes import RoundMessages, errors_of_energy, errors_of_models
 from tests.tiers import every
 
 SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
@@ -201,3 +202,22 @@ def test_a_check_has_two_lines_with_the_median_error_and_what_to_do(
     assert ("Your messages are smaller than tested." in text) is (size == 1e2)
     advised = "that differ in message size; repeat with network.model=tcp." in text
     assert advised is (model != "tcp")
+
+
+def test_errors_of_energy_are_those_of_the_presets_groups() -> None:
+    def clients(device: str, radio: str, *intervals: str) -> dict[str, Any]:
+        blocks = {"device": {"kind": device}, "radio": {"kind": radio}}
+        return {**blocks, "intervals": dict.fromkeys(intervals)}
+
+    fleet = [clients("pi-4", "5g-low"), clients("pi-5", "lte"), clients("ideal", "ideal")]
+    found = dict(errors_of_energy([*fleet, clients("phone-mid", "wifi", "device.speed")]))
+    assert found == {
+        "pi-4, pi-5": f"boards: {ENERGY['boards']}.",
+        "5g-low": f"cellular: {ENERGY['cellular']}.",
+        "lte, wifi": "not compared with measurements.",
+    }
+    assert dict(errors_of_energy(fleet[:1], brief=True)) == {
+        "pi-4": "median error of boards a factor of 1.2.",
+        "5g-low": "median error of cellular a factor of 1.4.",
+    }
+    assert not list(errors_of_energy(fleet[2:]))

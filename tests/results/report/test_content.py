@@ -32,6 +32,7 @@ from fedsim.results.analysis.plots.rounds import COLUMNS, Lanes, Window
 from fedsim.results.analysis.seeds import spread
 from fedsim.results.analysis.style import STATES
 from fedsim.results.record.read import read_all
+from fedsim.results.record.regimes import errors_of_energy
 from fedsim.results.report import components, convergence, drawing, energy, overview, timeline
 from fedsim.results.report import fleet as participation
 from fedsim.results.report import page as audit
@@ -321,6 +322,13 @@ def test_the_errors_of_models_are_those_that_a_check_states(
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
         regime = LOSSES if lossy else MANY
         assert text.startswith(f"Transfer times, {regime}: {TRANSFERS['fluid'][regime]} (")
+
+
+def test_the_errors_of_energy_are_those_of_the_presets(page: Page, study: ReportedStudy) -> None:
+    presets = page.words("Errors of energy", "presets")
+    texts = page.words("Errors of energy", "error of their energy")
+    found = [errors_of_energy(run.scenario["fleet"]) for run in study.variants.values()]
+    assert {*zip(presets, texts, strict=True)} == {each for pairs in found for each in pairs}
 
 
 def test_the_note_of_a_timeline_has_the_critical_path(page: Page, study: ReportedStudy) -> None:

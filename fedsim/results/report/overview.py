@@ -62,7 +62,12 @@ def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
         if not case.target.measure and (furthest := _furthest(study)):
             yield PageAnswer(f"{_begin(study, furthest)}.")
         first = f"{_begin(study, study.comparison.verdicts(case)[0])}."
-        yield PageAnswer(first, causes.lines() if causes else ())
+        lines = causes.lines() if causes else ()
+        if pair := study.comparison.whose(causes):
+            yield PageAnswer(first)
+            yield PageAnswer(_begin(study, pair), lines)
+        else:
+            yield PageAnswer(first, lines)
         if reference := study.comparison.reference(case):
             yield PageAnswer(f"{_begin(study, reference)}.")
 

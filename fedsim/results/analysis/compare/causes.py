@@ -26,11 +26,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import AFTER, UNITS
+from fedsim.core.table_columns import AFTER, TITLES, UNITS
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity, summands
 from fedsim.results.analysis.compare.answer import Leading
-from fedsim.results.analysis.compare.verdict import State
+from fedsim.results.analysis.compare.verdict import State, bare
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.analysis.log.spending import COLUMNS as LOGGED
 from fedsim.results.analysis.log.spending import (
@@ -533,7 +533,7 @@ def whose(found: Causes | None, labels: Mapping[str, str], against: str | None) 
         labels: what to call each variant of the answer.
         against: the baseline of the answer; None if it is about two variants.
     """
-    if found is None or against is None or len(labels) < 3:
+    if found is None or len(labels) < 3 or against not in {found.one, found.other}:
         return ""
     cost = TITLES.get(found.cost, found.cost)
     one, other = (bare(labels[name]) for name in (found.one, found.other))

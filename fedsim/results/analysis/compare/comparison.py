@@ -28,7 +28,7 @@ from fedsim.results.analysis.compare.answer import (
     reference_answer,
 )
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
-from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
+from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained, whose
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
 from fedsim.results.analysis.compare.cost_tables import (
     COMPARED,

@@ -24,6 +24,7 @@ from fedsim.results.analysis.compare.causes import whose
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants, misses
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
+from fedsim.results.analysis.costs import notes_on_seeds
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
 from fedsim.results.analysis.style import as_png
@@ -204,6 +205,7 @@ class Shown:
         if most and len(labels) > most:
             title += f"; the first {most} of {len(labels)} variants"
         notes = list(misses(self, costs, target, {name: labels[name] for name in shown}))
+        notes += notes_on_seeds(costs[costs["variant"].isin(shown)], target.missed)
         names = mark_labels(labels, self.notes)
         failed = failed_variants(self.summary)
         return analysis.cost_table(means, names, title, notes, target.arrived, failed)

@@ -33,14 +33,12 @@ def test_it_names_a_variant_of_a_sweep() -> None:
 @every(
     ("line", "words"),
     [
-        ("baseline: hbb", 'got "hbb", which is no variant; did you mean \'hb\'?'),
+        ("baseline: hbb", "got \"hbb\", which is no variant; did you mean 'hb'?"),
         ("baseline: [hb]", "got a list, which is no variant."),
         ("baseline: 3", "got 3, which is no variant."),
     ],
 )
-def test_a_name_of_no_variant_is_refused_at_its_line(
-    line: str, words: str, tmp_path: Path
-) -> None:
+def test_a_name_of_no_variant_is_refused_at_its_line(line: str, words: str, tmp_path: Path) -> None:
     path = written(tmp_path)
     text = f"{path.read_text(encoding='utf-8').rstrip()}\n{line}\n"
     path.write_text(text, encoding="utf-8")

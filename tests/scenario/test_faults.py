@@ -283,7 +283,11 @@ def test_of_very_many_faults_the_first_are_told() -> None:
         ({"test_accuracy": 0.9}, {}, {"stop.test_accuracy", "problem.test"}),
         ({"test_loss": 0.9}, {"test": {"fraction": 0.2}}, {"stop.test_loss"}),
         ({"train_accuracy": 0.9}, {}, {"stop.train_accuracy"}),
-        ({"test_loss": 0.9}, {"test": {"fraction": 2}}, {"stop.test_loss", "problem.test.fraction"}),
+        (
+            {"test_loss": 0.9},
+            {"test": {"fraction": 2}},
+            {"stop.test_loss", "problem.test.fraction"},
+        ),
     ],
 )
 def test_a_target_without_measure_and_test_rows_has_both_errors_at_once(

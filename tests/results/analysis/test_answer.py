@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedsim.core.tables import as_text
 from fedsim.results.analysis import Target, answer
 from fedsim.results.analysis.compare.answer import MOST, reference_answer
 from fedsim.results.analysis.compare.cost_tables import misses, summarise, whole_costs
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.runs import EndedRuns
-from fedsim.results.analysis.costs import with_bits
+from fedsim.results.analysis.costs import notes_on_seeds, with_bits
+from fedsim.results.display import Shown
 from tests.tiers import every
 
 GAP = Target("gap", 1e-3)
@@ -302,6 +304,30 @@ def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
     ]
 
 
+@every(
+    ("joules", "differ"),
+    [
+        ({"a": [3.0, 3.0], "b": [4.0, 5.0]}, False),
+        ({"a": [3.0, 3.0], "b": [4.0, np.nan]}, True),
+        ({"a": [3.0, np.nan], "b": [4.0, np.nan]}, False),  # the same seed
+        ({"a": [3.0, np.nan], "b": [np.nan, 4.0]}, True),  # as many, and other ones
+        ({"a": [3.0, np.nan], "b": [np.nan, np.nan]}, False),  # b has no mean
+    ],
+)
+def test_means_over_different_seeds_have_a_note_in_all_tables(
+    joules: Mapping[str, Sequence[float]], differ: bool
+) -> None:
+    table = costs(joules)
+    rounds = table.assign(gap=np.where(table["reached"], 1e-4, 1.0), objective=1.0, cohort=1)
+    names = {"round": "rounds"}
+    summary = rounds.rename(columns=names).assign(status="done", reason="-", target=1e-3)
+    summary = summary.assign(algorithm="gd", counting="rounds")
+    shown = Shown("", summary, rounds.assign(round=1), (), "")
+    assert ("the means are over different seeds" in as_text(shown.costs())) is differ
+    note = "the means are over different seeds, since some runs missed the target: paired"
+    assert [text.startswith(note) for text in notes_on_seeds(table)] == [True] * differ
+
+
 def test_a_run_that_no_stop_rule_ended_has_spent_what_its_summary_says() -> None:
     table = costs({"a": [3.0], "b": [4.0]})
     rounds = table.assign(gap=1.0, objective=1.0)
@@ -334,7 +360,9 @@ def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None
     assert said(SIX).startswith(f"{goal} with 33 % less energy than second (")
     table, labels = costs(SIX), {name: name for name in SIX}
     baseline = answer(table, GAP, labels, against="base")
-    assert baseline.startswith("Against base (baseline), energy to a gap below 0.001: best takes 77")
+    assert baseline.startswith(
+        "Against base (baseline), energy to a gap below 0.001: best takes 77"
+    )
     missed = answer(table, GAP, labels, against="never")
     assert missed.startswith(f"never never reached a gap below 0.001; {goal} with 33 % less")
 

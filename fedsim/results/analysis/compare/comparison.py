@@ -51,7 +51,13 @@ from fedsim.results.analysis.compare.quality import (
 from fedsim.results.analysis.compare.runs import EndedRuns, gather
 from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.results.analysis.compare.verdict import State
-from fedsim.results.analysis.costs import figure, shown_costs, with_bits, with_grams
+from fedsim.results.analysis.costs import (
+    figure,
+    notes_on_seeds,
+    shown_costs,
+    with_bits,
+    with_grams,
+)
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
@@ -456,7 +462,11 @@ class Comparison:
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
             failed = failed_variants(self.runs.summary)
-            tables.append(summary_table(case.table, labels, title, case.target.arrived, failed))
+            costs = case.costs[case.costs["variant"].isin(list(labels))]
+            table = summary_table(case.table, labels, title, case.target.arrived, failed)
+            below = [str(table.caption or ""), *notes_on_seeds(costs, case.target.missed)]
+            table.caption = "\n".join(filter(None, below)) or None
+            tables.append(table)
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""

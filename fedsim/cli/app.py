@@ -257,8 +257,8 @@ Against = Annotated[
     str | None,
     typer.Option(
         metavar="VARIANT",
-        help="the variant that the others are compared with; the answer compares the cheapest"
-        " variant with it, and with the next cheapest one if not given",
+        help="the variant that the others are compared with; if not given, the scenario's"
+        " `baseline`; without one, answers compare the two cheapest, and tables with the first",
     ),
 ]
 Quiet = Annotated[

@@ -149,8 +149,8 @@ def _print_comparison(comparison: "Comparison", every: float | None) -> None:
         runs = comparison.runs
         scheduled, short = schedule_table(runs.by_name, runs.labels, every)
     endings = comparison.endings  # above the tables, which do not show missing runs
-    for text in endings:
-        _warn(text)
+    for text in endings:  # with the tables, where an output is piped into a file
+        _out.print(escape(text), style="yellow")
     for parts in comparison.explained_answers:
         print_answer(parts)
     if comparison.batteries and (longest := comparison.batteries.answer()):

@@ -12,6 +12,15 @@ from fedsim.problems.problem import Problem
 from fedsim.problems.samples import Samples
 
 
+def lacks_test_rows(kind: str) -> str:
+    """Return the message that a measure needs test rows.
+
+    >>> lacks_test_rows("test_loss")
+    'test_loss needs test rows; give problem.test, such as {fraction: 0.2}'
+    """
+    return f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
+
+
 def held_out_rows(problem: Problem, kind: str) -> Samples:
     """Return the test rows.
 
@@ -19,8 +28,7 @@ def held_out_rows(problem: Problem, kind: str) -> Samples:
         DataError: there are none.
     """
     if problem.test is None:
-        text = f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
-        raise DataError("test", text)
+        raise DataError("test", lacks_test_rows(kind))
     return problem.test
 
 

@@ -20,9 +20,11 @@ from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
 from fedsim.results.analysis.compare.answer import leading, reference_answer
+from fedsim.results.analysis.compare.causes import whose
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants, misses
 from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
+from fedsim.results.analysis.costs import notes_on_seeds
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
 from fedsim.results.analysis.style import as_png
@@ -44,6 +46,7 @@ class Shown:
         place: a sentence with the folder of the runs.
         setting: data, fleet and seeds in a few words.
         runs: the folders of the runs that have ended, by variant and seed.
+        baseline: the variant that the answer compares with; empty for the two cheapest.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Shown:
     place: str
     setting: str = ""
     runs: Mapping[tuple[str, int], Path] = field(default_factory=dict)
+    baseline: str = ""
 
     def figure(
         self,
@@ -135,7 +139,13 @@ class Shown:
         if mixed := self._mixed:
             return mixed
         target, (costs, worlds) = self._question
-        return analysis.answer(costs, target, self._ranked, rounds=self.rounds, worlds=worlds)
+        known = {"rounds": self.rounds, "worlds": worlds, "against": self._against}
+        return analysis.answer(costs, target, self._ranked, **known)
+
+    @property
+    def _against(self) -> str | None:
+        """The variant that the answer compares with; None for the two cheapest."""
+        return self.baseline if self.baseline in self.labels else None
 
     @property
     def _ranked(self) -> dict[str, str]:
@@ -153,12 +163,12 @@ class Shown:
         if self._mixed or self.summary.empty:
             return None
         target, (costs, worlds) = self._question
-        pair = leading(costs, target, self._ranked, worlds=worlds)
+        pair = leading(costs, target, self._ranked, worlds=worlds, against=self._against)
         return analysis.explain(self.runs, self.rounds, costs, pair)
 
     def reference(self) -> str:
         """Return the verdict on the cheapest and the first variant; see `reference_answer`."""
-        if self._mixed or self.summary.empty:
+        if self._mixed or self.summary.empty or self._against:
             return ""
         target, (costs, worlds) = self._question
         return reference_answer(costs, target, self._ranked, worlds=worlds)
@@ -177,7 +187,9 @@ class Shown:
 
         Failures of runs come before it. Empty if there is no answer.
         """
-        said = analysis.explained(self._verdict(), self.causes(), self.reference())
+        found = self.causes()
+        pair = whose(found, self._ranked, self._against)
+        said = analysis.explained(self._verdict(), found, self.reference(), pair)
         return [*self.failures(), *said]
 
     def costs(self, most: int | None = None) -> Table:
@@ -193,6 +205,7 @@ class Shown:
         if most and len(labels) > most:
             title += f"; the first {most} of {len(labels)} variants"
         notes = list(misses(self, costs, target, {name: labels[name] for name in shown}))
+        notes += notes_on_seeds(costs[costs["variant"].isin(shown)], target.missed)
         names = mark_labels(labels, self.notes)
         failed = failed_variants(self.summary)
         return analysis.cost_table(means, names, title, notes, target.arrived, failed)

@@ -276,7 +276,8 @@ class Result:
         Args:
             targets: such as "gap=1e-5" or "test_accuracy=0.9"; by default the gap of the stop rule,
                 or the total cost without such a rule.
-            against: the variant that the others are compared with; the first one if not given.
+            against: the variant that the others are compared with; if not given, the baseline of
+                the scenario, or the first one.
             confidence: of the intervals, between 0 and 1.
             by: the cost that the answers are about, such as "time"; by default CO2 if the runs
                 state their electricity, else energy.
@@ -357,12 +358,12 @@ class Result:
         from fedsim.results.display import Shown
 
         study = read_study(self.folder)
-        name = "" if study is None else study.name
+        name, baseline = ("", "") if study is None else (study.name, study.baseline)
         runs = {
             (path.parent.name, int(path.name.removeprefix("seed-"))): path for path in self.runs
         }
         tables = self.summary, self.rounds
-        return Shown(name, *tables, self.notes, self.place, self.setting, runs)
+        return Shown(name, *tables, self.notes, self.place, self.setting, runs, baseline)
 
     @property
     def setting(self) -> str:

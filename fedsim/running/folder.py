@@ -38,7 +38,7 @@ def study_of(plan: Plan) -> Study:
     """Return the study that a plan describes."""
     variants = {variant.name: variant.fingerprint for variant in plan.variants}
     seeds = {variant.name: list(variant.seeds) for variant in plan.variants}
-    return Study(plan.name, plan.file, variants, seeds=seeds)
+    return Study(plan.name, plan.file, variants, seeds=seeds, baseline=plan.baseline)
 
 
 def check_place(study: Study, out: Path) -> None:

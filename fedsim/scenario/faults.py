@@ -155,6 +155,10 @@ def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
     key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
     meant = meaning(key)
     hint = f"; did you mean '{meant}'?" if meant in accepted else nearest(key, accepted)
+    if len(path) == 1 and hint and (places := reader.places(key)):
+        # A key that a block has may stand at the top by mistake, though its name is like another.
+        others = [*places[:_FEW], *(f"'{name}'" for name in closest(key, accepted))]
+        hint = f"; did you mean {join_names(others, 'or')}?"
     if not hint and meant and (places := reader.places(meant)):
         hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
     if not hint and (others := reader.kinds_with(path)):

@@ -7,6 +7,7 @@ from fedsim.core.blocks.registry import kinds_of
 from fedsim.core.blocks.wording import nearest, no_share, printable, unknown
 from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
+from fedsim.problems.held_out_targets import lacks_test_rows
 from fedsim.protocol.stop_rules import MeasureTarget, StopRule
 from fedsim.protocol.stopping import Stop
 
@@ -53,6 +54,28 @@ def targets(
                 every = ["objective", "gap", *dict.fromkeys([*known, *measured])]
                 text = f"reads a column that no run evaluates: {unknown(name, every)}"
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
+
+
+def missing_test_rows(
+    stop: Stop, measures: Sequence[Measure], reported: Iterable[str]
+) -> Iterator[tuple[str, str, object]]:
+    """Yield that test rows are missing, if the measure that a stop rule needs is not given either.
+
+    Otherwise this error would come only once the measure is given. It is for a problem that has
+    data, and no test rows.
+
+    Args:
+        stop: the rules.
+        measures: the measures of the scenario.
+        reported: the figures that the clients' own programs report.
+    """
+    measured = {name for measure in measures for name in measure.columns} | set(reported)
+    unmeasured = {name for rule in stop.rules for name in rule.columns} - measured
+    unmeasured -= {"objective", "gap"}
+    for measure in MEASURES if unmeasured else ():
+        if measure.held_out and unmeasured & {*measure.columns}:
+            yield "problem.test", lacks_test_rows(kinds_of(measure)[0]), None
+            return
 
 
 def _is_no_share(rule: StopRule) -> TypeGuard[MeasureTarget]:

@@ -35,7 +35,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
 STAR = "star"
 """The default topology of a network."""
 
-OF_THE_WHOLE = ("variants", "seeds")
+OF_THE_WHOLE = ("variants", "baseline", "seeds")
 """Keys of the whole file, which a variant cannot have."""
 
 
@@ -250,6 +250,8 @@ def variants(
         return {BASE: tree}, []
     content = dict(tree.content)
     written = content.pop("variants", None)
+    # Removed here, so that the files and fingerprints of runs do not depend on it.
+    content.pop("baseline", None)
     base = Located(tree.origin, content)
     if written is None or written.content is None:
         return {BASE: base}, []

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from fedsim.core.blocks.catalogue import BlockCatalogue
 from fedsim.core.blocks.in_memory import without_keys
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.blocks.wording import format_path, reject_renamed, show
+from fedsim.core.blocks.wording import format_path, join_names, nearest, reject_renamed, show
 from fedsim.core.errors import DataError, Fault, ScenarioError
 from fedsim.core.memory import check_budget
 from fedsim.problems.held_out import count_clients
@@ -52,6 +52,8 @@ Written = str | Path | Mapping[str, Any] | Scenario
 
 
 _LONGEST = 100  # characters in the name of a folder
+
+_MOST_NAMES = 20  # variants that an error lists
 
 RUN = 50_000
 """Memory that each run keeps until all runs are compared, bytes; a lower bound."""
@@ -142,6 +144,7 @@ class Plan:
         variants: the variants in the order of the file; `base` first, if it is one of them.
         file: folder and file name, such as "studies/lte.yaml"; empty without a file.
         added: the names of variants that overrides have added.
+        baseline: the variant that the others are compared with; empty if the scenario names none.
     """
 
     name: str
@@ -149,6 +152,7 @@ class Plan:
     variants: tuple[Variant, ...]
     file: str = ""
     added: tuple[str, ...] = ()
+    baseline: str = ""
 
     @property
     def folder_name(self) -> str:
@@ -211,6 +215,10 @@ def load(
     unchanged = BASE if BASE in trees else own_name(tree)
     trees, sweep_faults = swept(trees, inherited, unchanged)
     faults = [*faults, *override_faults, *variant_faults, *sweep_faults]
+    baseline = ""
+    if not faults:
+        baseline, baseline_faults = _baseline(tree, trees, original, inherited)
+        faults += baseline_faults
     if not faults:
         # Only now: a faulty scenario has no meaningful variants.
         faults += without_effect(tree, overrides, inherited)
@@ -239,13 +247,46 @@ def load(
         plans, faults = count_fleets(plans, folder)
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
-    return Plan(plans[0].scenario.name or title, folder, plans, file, added)
+    return Plan(plans[0].scenario.name or title, folder, plans, file, added, baseline)
 
 
 def _variants_in(tree: Located) -> list[str]:
     """Return the names under `variants` in a scenario as written; empty if it is malformed."""
     below = tree.get("variants")
     return [] if below is None or not isinstance(below.content, dict) else list(below.content)
+
+
+def _baseline(
+    tree: Located, trees: Mapping[str, Located], original: Located, inherited: Inherited
+) -> tuple[str, list[Fault]]:
+    """Return the variant that the key `baseline` names, and faults; empty if it names none.
+
+    Args:
+        tree: the scenario as written, with its overrides.
+        trees: all variants by name, after sweeps.
+        original: the scenario as written, without overrides.
+        inherited: returns the keys that a method inherits; see `merge`.
+    """
+    written = tree.get("baseline")
+    name = written.plain() if written else ""
+    if name is None or name == "":
+        return "", []
+    if isinstance(name, str) and name in trees:
+        return name, []
+    # An override may remove the variants, such as --set variants={}: then nothing is left to name.
+    if isinstance(name, str) and original.get("baseline") == written:
+        before, _ = swept(variants(original, inherited)[0], inherited)
+        if name in before:
+            return "", []
+    known = f"{nearest(name, trees) or '.'} {_list_variants(list(trees))}"
+    return "", [tree.fault(("baseline",), f"got {show(name)}, which is no variant{known}")]
+
+
+def _list_variants(names: Sequence[str]) -> str:
+    """Return the names of variants as a sentence, or the first of many."""
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    listed = join_names([*names[:_MOST_NAMES], *more], "and")
+    return f"The variant is {listed}" if len(names) == 1 else f"The variants are {listed}"
 
 
 def dump(scenario: Scenario, question: str = "") -> str:

@@ -21,7 +21,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.aggregating import unfit_aggregation, unfit_attacks
 from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.confidential import unfit_privacy
-from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
+from fedsim.scenario.figures import find_repeated, find_unmeasured, missing_test_rows, targets
 from fedsim.scenario.located import Located
 from fedsim.scenario.secret import unfit_secrecy
 from fedsim.scenario.specs import ProblemSpec, ScenarioKeys, model_of
@@ -402,6 +402,10 @@ def _figures(scenario: ScenarioKeys) -> Iterator[Conflict]:
         return
     reported = reports(loss)
     yield from targets(scenario.stop, measures, reported)
+    problem = scenario.problem
+    # An invalid `test` is missing here, and an error of its own.
+    if getattr(problem, "test", ...) is None and getattr(problem, "data", None) is not None:
+        yield from missing_test_rows(scenario.stop, measures, reported)
     yield from find_unmeasured(scenario.models.best, measures, reported)
 
 

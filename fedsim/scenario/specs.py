@@ -477,6 +477,11 @@ class ScenarioKeys(Spec):
         "name -> the keys that a variant replaces, also as paths such as `fleet.0.radio`; `{}`"
         " names the unchanged scenario, which is called `base` otherwise",
     )
+    baseline: str = Field(
+        default="",
+        description="name of the variant that all others are compared with; by default, tables"
+        " compare with the first one, and answers the two cheapest",
+    )
     sweep: Mapping[str, Any] | None = as_written(
         {},
         (
@@ -516,6 +521,8 @@ class ScenarioKeys(Spec):
                     cast("dict[str, object]", written[key]).pop("late", None)
         if self.privacy is None:
             written.pop("privacy", None)
+        if not self.baseline:
+            written.pop("baseline", None)
         return written
 
     @property

@@ -25,7 +25,7 @@ from fedsim.scenario.merging import Inherited, join_faults, none_inherited, plac
 MOST = 10_000
 """The largest number of variants of a sweep."""
 
-_NO_PARAMETERS = ("name", "seed", "seeds", "variants", "sweep")
+_NO_PARAMETERS = ("name", "seed", "seeds", "variants", "baseline", "sweep")
 
 _LONGEST = 100  # characters in the name of a variant, which is the name of a folder
 

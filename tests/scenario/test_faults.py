@@ -5,14 +5,18 @@ from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+import fedsim
 from fedsim.cli.describe import registry_of
 from fedsim.core.blocks import catalogue
 from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.errors import ScenarioError
+from fedsim.core.errors import DataError, ScenarioError
+from fedsim.problems import MEASURES, Logistic, Problem
 from fedsim.scenario import load
 from fedsim.scenario.registries import REGISTRIES
+from tests.problems.test_problem import PARTS
 from tests.runs import small
 from tests.scenario.examples import FILE, LINES, faults, least, written
 from tests.scenario.wrong import WRONG
@@ -203,7 +207,7 @@ def test_a_misspelt_stop_rule_comes_with_all_else() -> None:
     """It is a measure's column, for all that its block can tell: measures and loss tell more."""
     block = {"stop": {"round": 4, "test_loss": 0.1}, "fleet": [{"count": 1, "radio": 1}]}
     for measures, wrong in (
-        ([], ["stop.round", "stop.test_loss"]),
+        ([], ["stop.round", "stop.test_loss", "problem.test"]),
         (["test_loss"], ["stop.round"]),
         (["test_los"], ["measures.0", "stop.round"]),  # test_loss may be a column
     ):
@@ -271,3 +275,48 @@ def test_of_very_many_faults_the_first_are_told() -> None:
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[-1]) == (101, "and 4900 more errors")
     assert str(copy.copy(caught.value)) == str(caught.value)  # as another process hands it back
+
+
+@every(
+    ("keys", "problem", "wrong"),
+    [
+        ({"test_accuracy": 0.9}, {}, {"stop.test_accuracy", "problem.test"}),
+        ({"test_loss": 0.9}, {"test": {"fraction": 0.2}}, {"stop.test_loss"}),
+        ({"train_accuracy": 0.9}, {}, {"stop.train_accuracy"}),
+        (
+            {"test_loss": 0.9},
+            {"test": {"fraction": 2}},
+            {"stop.test_loss", "problem.test.fraction"},
+        ),
+    ],
+)
+def test_a_target_without_measure_and_test_rows_has_both_errors_at_once(
+    keys: dict[str, float], problem: dict[str, object], wrong: set[str]
+) -> None:
+    scenario = least(stop={"rounds": 4, **keys})
+    scenario["problem"] = {**scenario["problem"], **problem}
+    assert {fault.key for fault in faults(scenario)} == wrong
+
+
+def test_what_is_missing_is_the_same_before_and_after_the_first_error_is_mended() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small(stop={"rounds": 4, "test_accuracy": 0.9}))
+    (later,) = (fault for fault in caught.value.faults if fault.key == "problem.test")
+    mended = small(stop={"rounds": 4, "test_accuracy": 0.9}, measures=["test_accuracy"])
+    with pytest.raises(ScenarioError) as caught:
+        fedsim.check(mended)
+    (fault,) = caught.value.faults
+    assert fault.message == later.message
+
+
+def test_a_measure_says_that_it_needs_test_rows_if_it_does() -> None:
+    """Whether it raises that error for a problem without them, bound as a run binds it."""
+    bound = Problem.of(Logistic(l2=0.1), PARTS)
+    for measure in MEASURES:
+        try:
+            made = measure.model_validate({"kind": measure.model_fields["kind"].default})
+            made.bind(bound)
+        except (DataError, ValidationError) as error:
+            assert ("needs test rows" in str(error)) == measure.held_out, measure
+        else:
+            assert not measure.held_out, measure

@@ -27,6 +27,7 @@ from fedsim.scenario import (
     schema,
 )
 from fedsim.scenario.located import Origin
+from fedsim.scenario.merging import OF_THE_WHOLE
 from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
 from tests.scenario.examples import LINES, the_schema, written
@@ -170,7 +171,7 @@ def test_patterns_are_those_of_every_dialect() -> None:
 def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
     variants = the_schema()["properties"]["variants"]
     variant = followed(variants["additionalProperties"], the_schema())
-    assert set(variant["properties"]) == set(Scenario.model_fields) - {"variants", "seeds"}
+    assert set(variant["properties"]) == set(Scenario.model_fields) - {*OF_THE_WHOLE}
     partial = [
         variant,
         *(v for name, v in the_schema()["$defs"].items() if name.startswith("Partial")),

@@ -251,12 +251,14 @@ def _once(left_out: Mapping[Path, str]) -> dict[str, Path]:
 def _study(pairs: Sequence[_Pair], there: Study | None) -> Study:
     """Return the study of the re-priced runs, together with an earlier one in the same folder."""
     first = pairs[0][0]
-    name = first.scenario.name or first.folder.resolve().parents[1].name
+    origin = first.folder.resolve().parents[1]
+    name, recorded = first.scenario.name or origin.name, study_in(origin)
     seeds: dict[str, list[int]] = {}
     for original, _ in pairs:
         seeds.setdefault(original.name, []).append(original.scenario.seed)
     variants = {each.name: each.fingerprint for _, each in pairs}
-    study = Study(name, "", variants, priced=True, seeds=seeds)
+    baseline = recorded.baseline if recorded else ""
+    study = Study(name, "", variants, priced=True, seeds=seeds, baseline=baseline)
     if there is None or not study.is_edited(there):
         return study
     changed_ones = study.changed_variants(there)

@@ -65,8 +65,8 @@ def robust(
     Args:
         folder: written by `run`.
         target: such as "gap=1e-5"; chosen as by `compare` if None.
-        against: the variant that the others are compared with; if None, the first one in tables,
-            and in the answer the next cheapest one.
+        against: the variant that the others are compared with; if None, the baseline of the
+            scenario. Without one, it is the first in tables, and in the answer the next cheapest.
         worlds: least number of samples of the constants; in each, runs are re-priced, not trained.
         seed: the seed of the sampling, from 1.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
@@ -86,7 +86,8 @@ def robust(
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
     gathered, wanted = gather_runs(folder, target)
-    runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, against)
+    baseline = gathered.baseline or None if against is None else against
+    runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, baseline)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
@@ -103,7 +104,7 @@ def robust(
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     warnings = *store.remarks, *gathered.counting, *gathered.left_out
     notes, hashes = (*remarks, *warnings), run_hashes(gathered.folders)
-    costs = wanted.costs(gathered), gathered.rounds, practical, against is not None
+    costs = wanted.costs(gathered), gathered.rounds, practical, baseline is not None
     return Robustness(
         wanted, gathered.labels, other, table, design, reversals, notes, hashes, *costs
     )

@@ -49,7 +49,7 @@ class Robustness:
         costs: one row per run with its cost to the target, as `Target.costs` returns it.
         rounds: the round tables.
         practical: costs whose ratio is nearer to 1 than this are the same.
-        chosen: whether the caller chose `against`, so that the answer is about it.
+        chosen: whether the caller or the scenario chose `against`, so that the answer is about it.
 
     Example:
         >>> found = fedsim.robust(result.folder, target="gap=1e5", worlds=64)

@@ -35,6 +35,9 @@ class Measure(Spec):
     higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
     """Columns in which more is better: a stop at a target waits for this value or more."""
 
+    held_out: ClassVar[bool] = False
+    """Whether it needs test rows."""
+
     kind: str
 
     def bind_own(self, problem: Problem) -> OwnObserver:

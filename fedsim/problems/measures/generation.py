@@ -27,6 +27,7 @@ class Generation(Measure):
     is read from the test rows that follow in order, each a few tokens further in the same text.
     """
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("exact_match", "generation_accuracy")
 
     kind: Literal["generation"] = "generation"

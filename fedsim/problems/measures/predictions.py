@@ -71,6 +71,7 @@ class TrainingAccuracy(Measure):
 class HeldOutAccuracy(Measure):
     """Share of the test rows whose label the model predicts."""
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_accuracy",)
 
     kind: Literal["test_accuracy"] = "test_accuracy"
@@ -84,6 +85,7 @@ class HeldOutAccuracy(Measure):
 class HeldOutLoss(Measure):
     """Mean of the loss over the test rows, without the clients' l1 and l2 terms."""
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_loss",)
 
     kind: Literal["test_loss"] = "test_loss"
@@ -148,6 +150,7 @@ class HeldOutF1(Measure):
     predicted.
     """
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_f1",)
 
     kind: Literal["test_f1"] = "test_f1"
@@ -181,6 +184,7 @@ class HeldOutAUC(Measure):
     each against all others, with the probabilities of softmax.
     """
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_auc",)
 
     kind: Literal["test_auc"] = "test_auc"
@@ -216,6 +220,7 @@ class HeldOutAUC(Measure):
 class HeldOutTopAccuracy(Measure):
     """Share of the test rows whose label is among the k classes with the largest logits."""
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_top_accuracy",)
 
     kind: Literal["test_top_accuracy"] = "test_top_accuracy"
@@ -256,6 +261,7 @@ class HeldOutPerplexity(Measure):
     that predicts all classes with equal probability has a perplexity equal to their number.
     """
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_perplexity",)
 
     kind: Literal["test_perplexity"] = "test_perplexity"
@@ -280,6 +286,7 @@ class HeldOutPerplexity(Measure):
 class HeldOutAbsoluteError(Measure):
     """Mean absolute error of the numbers predicted for the test rows."""
 
+    held_out = True
     columns: ClassVar[tuple[str, ...]] = ("test_mae",)
 
     kind: Literal["test_mae"] = "test_mae"

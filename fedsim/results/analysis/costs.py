@@ -324,6 +324,25 @@ def notes_on_means(costs: pd.DataFrame) -> list[str]:
     return ["costs are means over seeds; ratios and savings are geometric means of paired ratios"]
 
 
+def notes_on_seeds(costs: pd.DataFrame, missed: str = "missed the target") -> list[str]:
+    """Return a line if the means of variants are over different seeds.
+
+    Args:
+        costs: one row per run: variant, seed and whether it reached the target (reached).
+        missed: what the other runs did.
+
+    >>> runs = {"variant": ["a", "a", "b", "b"], "seed": [1, 2, 1, 2], "reached": [1, 1, 0, 1]}
+    >>> notes_on_seeds(pd.DataFrame(runs))[0].partition(",")[0]
+    'the means are over different seeds'
+    """
+    arrived = costs[costs["reached"].astype(bool)].astype({"variant": object})
+    seeds = arrived.groupby("variant")["seed"].agg(frozenset)
+    if seeds.nunique() < 2:
+        return []
+    why = f"the means are over different seeds, since some runs {missed}"
+    return [f"{why}: paired differences (fedsim compare) are over the same seeds"]
+
+
 def cost_table(
     costs: pd.DataFrame,
     labels: Mapping[str, str],

@@ -44,6 +44,7 @@ class Study:
         variants: a hash of each variant's scenario; see `Variant.fingerprint`.
         priced: whether the runs are re-priced, from runs of that scenario.
         seeds: the seeds to run for each variant, if known.
+        baseline: the variant that the others are compared with; empty if the scenario names none.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Study:
     variants: Mapping[str, str] = field(default_factory=dict)
     priced: bool = False
     seeds: Mapping[str, list[int]] = field(default_factory=dict)
+    baseline: str = ""
 
     @property
     def digest(self) -> str:

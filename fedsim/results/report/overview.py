@@ -13,7 +13,13 @@ from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, re
 from fedsim.results.analysis.compare.comparison import MARKS, Case
 from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants
 from fedsim.results.analysis.compare.quality import QUALITY_RULE, interval, signed
-from fedsim.results.analysis.costs import cost_text, notes_on_means, notes_on_tails, shown_costs
+from fedsim.results.analysis.costs import (
+    cost_text,
+    notes_on_means,
+    notes_on_seeds,
+    notes_on_tails,
+    shown_costs,
+)
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
@@ -62,7 +68,12 @@ def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
         if not case.target.measure and (furthest := _furthest(study)):
             yield PageAnswer(f"{_begin(study, furthest)}.")
         first = f"{_begin(study, study.comparison.verdicts(case)[0])}."
-        yield PageAnswer(first, causes.lines() if causes else ())
+        lines = causes.lines() if causes else ()
+        if pair := study.comparison.whose(causes):
+            yield PageAnswer(first)
+            yield PageAnswer(_begin(study, pair), lines)
+        else:
+            yield PageAnswer(first, lines)
         if reference := study.comparison.reference(case):
             yield PageAnswer(f"{_begin(study, reference)}.")
 
@@ -181,7 +192,8 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     columns = ("variant", *heads[: len(first)], *middle, *heads[len(first) :])
     states = case.table[[f"{cost}_state" for cost in costs]]
     marks = [text for state, (_, text) in MARKS.items() if (states == str(state)).any(axis=None)]
-    notes = (*notes_on_tails(case.costs), *notes_on_means(case.table), *marks)
+    notes = [*notes_on_tails(case.costs), *notes_on_means(case.table), *marks]
+    notes += notes_on_seeds(case.costs, case.target.missed)
     below = [f"{sentence(text, ())}." for text in notes]
     return PageTable(_begin(study, case.target.words), columns, rows, " ".join(below))
 

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.table import Table
 
 import fedsim
+from fedsim.core.tables import as_text
 from fedsim.results.analysis import Comparison
+from fedsim.results.analysis.compare.runs import gather
 from fedsim.results.report import overview
 from fedsim.results.report.study import ReportedStudy
 from tests.runs import small
@@ -71,8 +74,61 @@ def test_all_commands_compare_with_the_variant_that_the_caller_names(tmp_path: P
         known.write(tmp_path / "robustness")
         (answer,) = Comparison.of([tmp_path], against=name).answers
         assert known.answer() == answer
-    assert f"less energy than {name}" in answer
+        assert answer.startswith(f"Against {name} (baseline), energy to a gap below 5000: ")
     assert answer != next_cheapest[0]
+
+
+def test_all_commands_compare_with_the_baseline_of_the_scenario(tmp_path: Path) -> None:
+    """As with `--against`, each of them: run, compare, the report, robust and the explorer."""
+    third = {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}
+    scenario = small(
+        fleet=FLEET, stop={"rounds": 90, "gap": 5000}, variants={"gd": GD, "slower": third}
+    )
+    plain = fedsim.run(scenario, out=tmp_path / "plain").folder
+    for name in ("base", "gd", "slower"):
+        named = fedsim.run({**scenario, "baseline": name}, out=tmp_path / name)
+        place = named.folder
+        wanted, comparison = Comparison.of([plain], against=name), Comparison.of([place])
+        (answer,) = wanted.answers
+        assert repr(comparison) == repr(wanted)
+        assert named.shown.answer() == fedsim.open(place).shown.answer() == answer
+        assert [as_text(part) for part in _tables(named.shown.explained_answer())] == [
+            as_text(part) for part in _tables(wanted.explained_answers[0])
+        ]
+        pages = [list(overview.answers(ReportedStudy(each))) for each in (comparison, wanted)]
+        assert pages[0] == pages[1]
+        explored = fedsim.explore(place, tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert json.dumps(answer)[1:-1] in explored
+        repriced = fedsim.reprice(place, ["name=again"], tmp_path / f"{name}-again")
+        assert repriced.shown.answer() == answer
+        robust = fedsim.robust(place, worlds=16)
+        asked = fedsim.robust(plain, worlds=16, against=name)
+        assert (robust.against, robust.answer()) == (name, asked.answer())
+        # An option on the command line goes before the key of the scenario.
+        assert Comparison.of([place], against="gd").answers == (
+            Comparison.of([plain], against="gd").answers
+        )
+
+
+def _tables(parts: list[str | Table]) -> list[Table]:
+    return [part for part in parts if isinstance(part, Table)]
+
+
+def test_a_baseline_counts_where_all_studies_name_it(tmp_path: Path) -> None:
+    scenario = small(fleet=FLEET, stop={"rounds": 5}, variants={"gd": GD})
+    one, two, none = (tmp_path / name for name in ("one", "two", "none"))
+    fedsim.run({**scenario, "baseline": "gd"}, out=one)
+    fedsim.run({**scenario, "baseline": "base"}, out=two)
+    fedsim.run(scenario, out=none)
+    assert gather([one]).baseline == "gd"
+    assert gather([one, none]).baseline == "one/gd"
+    assert gather([one, two]).baseline == ""  # they name different ones
+    assert gather([one / "gd", one / "base"]).baseline == ""  # runs by themselves
+    # An edited key takes effect without new runs.
+    before = (one / "gd/seed-1/events.parquet").stat().st_mtime_ns
+    fedsim.run({**scenario, "baseline": "base"}, out=one)
+    assert gather([one]).baseline == "base"
+    assert (one / "gd/seed-1/events.parquet").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow

@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from fedsim.core.tables import as_text
 from fedsim.results.analysis import Target, answer
 from fedsim.results.analysis.compare.answer import MOST, reference_answer
 from fedsim.results.analysis.compare.cost_tables import misses, summarise, whole_costs
+from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.runs import EndedRuns
+from fedsim.results.analysis.costs import notes_on_seeds, with_bits
+from fedsim.results.display import Shown
 from tests.tiers import every
 
 GAP = Target("gap", 1e-3)
@@ -82,7 +87,7 @@ def test_an_open_answer_is_followed_by_that_on_the_first_variant(
     found = reference_answer(table, GAP, labels)
     assert bool(found) is second
     if second:
-        assert found == answer(table, GAP, labels, against="base")
+        assert found == answer(table, GAP, {"base": "base", "a": "a"})
         assert " with 50 % less energy than base (" in found
         assert "statistically indistinguishable" in answer(table, GAP, labels)
 
@@ -227,15 +232,61 @@ def test_a_seed_that_one_variant_missed_is_no_part_of_the_comparison_and_is_said
 
 
 def test_it_is_about_the_variant_that_was_asked_for() -> None:
-    joules = {"a": [3.0], "b": [4.0], "c": [6.0], "never": [np.nan]}
-    labels = {name: name.upper() for name in joules}
+    joules = {"a": [3.0], "b": [4.0], "c": [12.0], "never": [np.nan]}
+    labels = {name: f"{name.upper()} (gd)" for name in joules}
+    head = "(baseline), energy to a gap below 0.001 (one seed)"
+    two = "A (gd) reaches a gap below 0.001 with 25 % less energy than B (gd)"
     for against, words in {
-        "a": "A reaches a gap below 0.001 with 25 % less energy than B",
-        "b": "A reaches a gap below 0.001 with 25 % less energy than B",
-        "c": "A reaches a gap below 0.001 with 50 % less energy than C",
-        "never": "NEVER never reached a gap below 0.001; A reaches a gap below 0.001 with 25 %",
+        "a": f"Against A {head}: B takes 33 % more; C takes 300 % more; NEVER never reaches it",
+        "b": f"Against B {head}: A takes 25 % less; C takes 200 % more; NEVER never reaches it",
+        "c": f"Against C {head}: A takes 75 % less; B takes 67 % less; NEVER never reaches it",
+        "never": f"NEVER (gd) never reached a gap below 0.001; {two} (one seed)",
     }.items():
-        assert answer(costs(joules), GAP, labels, against=against).startswith(words)
+        assert answer(costs(joules), GAP, labels, against=against) == words
+    del joules["c"], joules["never"], labels["c"], labels["never"]
+    assert answer(costs(joules), GAP, labels, against="b") == f"{two} (one seed)"
+
+
+def test_against_a_baseline_the_same_verdict_is_said_once() -> None:
+    joules = {"base": [4.0], "a": [6.0], "b": [6.0], "c": [3.0], "d": [np.nan], "e": [np.nan]}
+    assert answer(costs(joules), GAP, {name: name for name in joules}, against="base") == (
+        "Against base (baseline), energy to a gap below 0.001 (one seed): c takes 25 % less; a and"
+        " b take 50 % more; d and e never reach it"
+    )
+
+
+@pytest.mark.parametrize("cost", ["joules", "t", "bits", "round"])
+def test_each_clause_is_the_verdict_on_a_variant_and_the_baseline(cost: str) -> None:
+    """The ratio of the means of one seed, in every cost, recomputed from the table."""
+    table = costs({"base": [4.0], "a": [6.0], "b": [3.0]})
+    table["t"], table["round"] = [5.0, 4.0, 20.0], [10, 30, 5]
+    table["bits_up"], table["bits_down"] = [6.0, 1.0, 30.0], [2.0, 1.0, 2.0]
+    own = table.assign(bits=table["bits_up"] + table["bits_down"]).set_index("variant")[cost]
+    labels = {str(name): str(name) for name in own.index}
+    sentence = answer(table, GAP, labels, against="base", by=cost)
+    for name in ("a", "b"):
+        ratio = own[name] / own["base"]
+        share = f"{100 * abs(ratio - 1):.2g}" if ratio < 2 else f"{100 * (ratio - 1):.0f}"
+        assert f"{name} takes {share} % {'less' if ratio < 1 else 'more'}" in sentence
+
+
+def test_against_a_baseline_evidence_that_differs_stands_in_each_clause() -> None:
+    sentence = answer(costs(SIX), GAP, {name: name for name in SIX}, against="base")
+    best, third, second = (sentence.index(f"{name} takes") for name in ("best", "third", "second"))
+    assert best < second < third  # the cheapest one first
+    for name in ("best", "second"):
+        pair = Decisions.of(with_bits(costs(SIX)), ["joules"]).pair(name, "base", "joules")
+        low, high = (f"{100 * (1 - end):.2g} %" for end in (pair.high, pair.low))
+        assert f"(95 % interval {low} to {high}, 6 seeds)" in sentence
+    assert sentence.endswith("never never reaches it")
+    assert "cheap in two (reached in 2 of 6 seeds)" in sentence
+
+
+def test_of_many_variants_the_first_ones_have_clauses() -> None:
+    joules = {f"v{number}": [1.0 + number] for number in range(20)}
+    sentence = answer(costs(joules), GAP, {name: name for name in joules}, against="v0")
+    assert sentence.count(" takes ") == 12
+    assert sentence.endswith("; the tables have 7 more variants")
 
 
 def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
@@ -251,6 +302,30 @@ def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
         some,
         "C: 0 of 2 seeds reached the target; they spent 7 rounds, 1 s, 9 J and 10 bit on average",
     ]
+
+
+@every(
+    ("joules", "differ"),
+    [
+        ({"a": [3.0, 3.0], "b": [4.0, 5.0]}, False),
+        ({"a": [3.0, 3.0], "b": [4.0, np.nan]}, True),
+        ({"a": [3.0, np.nan], "b": [4.0, np.nan]}, False),  # the same seed
+        ({"a": [3.0, np.nan], "b": [np.nan, 4.0]}, True),  # as many, and other ones
+        ({"a": [3.0, np.nan], "b": [np.nan, np.nan]}, False),  # b has no mean
+    ],
+)
+def test_means_over_different_seeds_have_a_note_in_all_tables(
+    joules: Mapping[str, Sequence[float]], differ: bool
+) -> None:
+    table = costs(joules)
+    rounds = table.assign(gap=np.where(table["reached"], 1e-4, 1.0), objective=1.0, cohort=1)
+    names = {"round": "rounds"}
+    summary = rounds.rename(columns=names).assign(status="done", reason="-", target=1e-3)
+    summary = summary.assign(algorithm="gd", counting="rounds")
+    shown = Shown("", summary, rounds.assign(round=1), (), "")
+    assert ("the means are over different seeds" in as_text(shown.costs())) is differ
+    note = "the means are over different seeds, since some runs missed the target: paired"
+    assert [text.startswith(note) for text in notes_on_seeds(table)] == [True] * differ
 
 
 def test_a_run_that_no_stop_rule_ended_has_spent_what_its_summary_says() -> None:
@@ -285,7 +360,9 @@ def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None
     assert said(SIX).startswith(f"{goal} with 33 % less energy than second (")
     table, labels = costs(SIX), {name: name for name in SIX}
     baseline = answer(table, GAP, labels, against="base")
-    assert baseline.startswith(f"{goal} with 77 % less energy than base (")
+    assert baseline.startswith(
+        "Against base (baseline), energy to a gap below 0.001: best takes 77"
+    )
     missed = answer(table, GAP, labels, against="never")
     assert missed.startswith(f"never never reached a gap below 0.001; {goal} with 33 % less")
 

@@ -1,7 +1,7 @@
 """The answer of a comparison in one sentence: which variant is cheapest, and how sure that is.
 
-The sentence is about the cheapest variant that reached the target and the next cheapest one, or the
-one that the caller names (`against`); see `Decisions.rank` for the order.
+The sentence is about the cheapest variant that reached the target and the next cheapest one; see
+`Decisions.rank` for the order. Against a baseline it has a clause for each variant.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +13,11 @@ from fedsim.core.blocks.wording import join_names, nearest
 from fedsim.core.errors import DataError
 from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
+from fedsim.results.analysis.compare.baseline import against_baseline
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.quality import quality_clause
-from fedsim.results.analysis.compare.verdict import State, Verdict, find_worlds, judge
+from fedsim.results.analysis.compare.verdict import State, Verdict, bare, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
@@ -50,7 +51,8 @@ def answer(
         decisions: of all variants in these costs, where they are known.
         rounds: the round tables, from which the closest run is named where none reached a target.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
-        against: the variant that the cheapest other one is compared with; the next one if None.
+        against: the baseline that all others are compared with; if None, the cheapest variant is
+            compared with the next one.
         by: the cost that the sentence is about; the first of `LEADING` if empty.
 
     Returns:
@@ -211,11 +213,18 @@ def answers(
         if against in names and against not in there:
             missed = f"never reached {target.goal}" if target.measure else "ended by no stop rule"
             absent = f"{labels[against]} {missed}; "
+        several = against in there and len(names) > 2
+        bare_labels = {name: bare(label) for name, label in labels.items()}
+        short = {name: _name(own, name, bare_labels) for name in names}
         verdicts = _verdicts(decided, shown, worlds, against or _baseline(target, labels))
         for number, each in enumerate(verdicts):
             pair = names[each.one], names[each.other]
             sentence = each.verdict.sentence(pair, LEADING[each.cost], target.goal)
-            whole = not (target.measure or number)  # quality is stated once
+            if several and against:
+                words = LEADING[each.cost], target.goal
+                sentence = against_baseline(decided, each.cost, against, short, words, worlds)
+            # Quality is stated once, and against the baseline.
+            whole = not (target.measure or number or (several and each.one == against))
             lost = _quality(rounds, arrived, each, labels) if whole else ""
             yield f"{absent}{sentence}{lost}"
 

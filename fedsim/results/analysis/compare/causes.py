@@ -26,11 +26,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import AFTER, UNITS
+from fedsim.core.table_columns import AFTER, TITLES, UNITS
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity, summands
 from fedsim.results.analysis.compare.answer import Leading
-from fedsim.results.analysis.compare.verdict import State
+from fedsim.results.analysis.compare.verdict import State, bare
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.analysis.log.spending import COLUMNS as LOGGED
 from fedsim.results.analysis.log.spending import (
@@ -525,7 +525,31 @@ def explain(
     return found if found.difference < 0 else None
 
 
-def explained(answer: str, found: Causes | None, reference: str = "") -> list[str | Table]:
-    """Return an answer, the table of its causes and a further verdict, without what is empty."""
-    parts = answer, found.listing() if found is not None else None, reference
+def whose(found: Causes | None, labels: Mapping[str, str], against: str | None) -> str:
+    """Return a line that names the two variants of some causes, if the answer names more.
+
+    Args:
+        found: the causes; None if they are not known.
+        labels: what to call each variant of the answer.
+        against: the baseline of the answer; None if it is about two variants.
+    """
+    if found is None or len(labels) < 3 or against not in {found.one, found.other}:
+        return ""
+    cost = TITLES.get(found.cost, found.cost)
+    one, other = (bare(labels[name]) for name in (found.one, found.other))
+    return f"why {one} takes less {cost} than {other}:"
+
+
+def explained(
+    answer: str, found: Causes | None, reference: str = "", pair: str = ""
+) -> list[str | Table]:
+    """Return an answer, its causes and a further verdict, without what is empty.
+
+    Args:
+        answer: the answer.
+        found: the causes of its difference; None if they are not known.
+        reference: the further verdict; see `reference_answer`.
+        pair: the line above the causes; see `whose`.
+    """
+    parts = answer, pair, found.listing() if found is not None else None, reference
     return [part for part in parts if part]

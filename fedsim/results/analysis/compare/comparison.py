@@ -28,7 +28,7 @@ from fedsim.results.analysis.compare.answer import (
     reference_answer,
 )
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
-from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained
+from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained, whose
 from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
 from fedsim.results.analysis.compare.cost_tables import (
     COMPARED,
@@ -51,7 +51,13 @@ from fedsim.results.analysis.compare.quality import (
 from fedsim.results.analysis.compare.runs import EndedRuns, gather
 from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.results.analysis.compare.verdict import State
-from fedsim.results.analysis.costs import figure, shown_costs, with_bits, with_grams
+from fedsim.results.analysis.costs import (
+    figure,
+    notes_on_seeds,
+    shown_costs,
+    with_bits,
+    with_grams,
+)
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
 from fedsim.results.record.lock import hold
@@ -288,7 +294,8 @@ class Comparison:
         confidence: of intervals.
         cases: one a target.
         practical: costs whose ratio is nearer to 1 than this are the same.
-        chosen: whether the caller chose `against`, so that the answers are about it.
+        chosen: whether the caller or the scenario chose `against`, so that the answers are about
+            it.
         by: the cost that the answers are about, as a column; empty for the usual one.
     """
 
@@ -317,7 +324,8 @@ class Comparison:
             targets: such as "gap=1e-5"; without any, the gap at which the runs were to stop,
                 the largest if they differ, and their whole cost where some had none.
             against: a variant or its label, which tables and answers compare with; where not
-                given, tables compare with the first one, and answers the two cheapest.
+                given, the baseline of the scenario. Without one, tables compare with the first
+                variant, and answers the two cheapest.
             confidence: of intervals, between 0 and 1.
             practical: costs whose ratio is nearer to 1 than this are the same.
             by: the cost that answers and causes are about, such as "time"; by default CO2 if the
@@ -331,12 +339,13 @@ class Comparison:
             text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
             raise DataError("confidence", text)
         runs = gather(places)
-        other = _variant(runs.labels, against)
+        baseline = runs.baseline or None if against is None else against
+        other = _variant(runs.labels, baseline)
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
         about = "" if by is None else read_cost(by, [(case.target, case.costs) for case in cases])
-        return cls(runs, other, confidence, tuple(cases), practical, against is not None, about)
+        return cls(runs, other, confidence, tuple(cases), practical, baseline is not None, about)
 
     def __repr__(self) -> str:
         answers = ("\n".join(map(_text, parts)) for parts in self.explained_answers)
@@ -389,15 +398,19 @@ class Comparison:
         """
         said = zip(self.cases, self.explanations, strict=True)
         return [
-            explained(text, found, self.reference(case))
+            explained(text, found, self.reference(case), self.whose(found))
             for case, found in said
             for text in self.verdicts(case)[:1]
         ]
 
+    def whose(self, found: Causes | None) -> str:
+        """Return a line that names the variants of causes, if the answer names more than two."""
+        return whose(found, self._ranked, self._about)
+
     def reference(self, case: Case) -> str:
         """Return the verdict on the cheapest and the first variant; see `reference_answer`.
 
-        Empty if the caller chose the variant that the answers compare with.
+        Empty if the answers compare with one variant that the caller or the scenario chose.
         """
         if self.chosen:
             return ""
@@ -449,7 +462,11 @@ class Comparison:
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
             failed = failed_variants(self.runs.summary)
-            tables.append(summary_table(case.table, labels, title, case.target.arrived, failed))
+            costs = case.costs[case.costs["variant"].isin(list(labels))]
+            table = summary_table(case.table, labels, title, case.target.arrived, failed)
+            below = [str(table.caption or ""), *notes_on_seeds(costs, case.target.missed)]
+            table.caption = "\n".join(filter(None, below)) or None
+            tables.append(table)
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""

@@ -308,6 +308,11 @@ class Target(NamedTuple):
         side = "at least" if higher_is_better(self.measure) else "at most"
         return f"{self.measure} of {side} {self.value:g}"
 
+    @property
+    def missed(self) -> str:
+        """What the runs did that do not count."""
+        return "missed the target" if self.measure else "were ended by no stop rule"
+
     def costs(self, runs: Tables) -> pd.DataFrame:
         """Return what each run had spent when it got there, as `cost_to_target` gives it.
 

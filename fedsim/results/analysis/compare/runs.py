@@ -233,6 +233,8 @@ class EndedRuns:
         labels: what tables and figures call each variant, in the order of the folders.
         left_out: which runs and folders could not be compared, and why; a sentence each.
         extent: how far a campaign went that was cut off, "4 of 6 runs"; empty where none was.
+        baseline: the variant that its scenario compares the others with; empty if it names none,
+            or if several scenarios name different ones.
     """
 
     folders: tuple[Path, ...]
@@ -241,6 +243,7 @@ class EndedRuns:
     labels: Mapping[str, str]
     left_out: tuple[str, ...] = field(default=())
     extent: str = ""
+    baseline: str = ""
 
     @property
     def by_name(self) -> dict[tuple[str, int], Path]:
@@ -304,7 +307,23 @@ def gather(places: Sequence[Path]) -> EndedRuns:
         raise DataError("counting", mixed)
     rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
-    return EndedRuns(tuple(folders), rounds, summary, names, tuple(wrong), extent)
+    baseline = _baseline(runs, variants)
+    return EndedRuns(tuple(folders), rounds, summary, names, tuple(wrong), extent, baseline)
+
+
+def _baseline(runs: Sequence[_Run], variants: Sequence[str]) -> str:
+    """Return the variant that all studies of some runs compare with; empty if there is none.
+
+    Args:
+        runs: the runs.
+        variants: the name of the variant of each run, which may have that of its OUT in front.
+    """
+    named = {
+        name
+        for run, name in zip(runs, variants, strict=True)
+        if run.made.study and run.made.study.baseline == run.made.path.parent.name
+    }
+    return named.pop() if len(named) == 1 else ""
 
 
 def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:

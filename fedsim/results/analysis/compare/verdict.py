@@ -8,7 +8,7 @@ follows from the ratio of two costs, from its evidence over seeds (`PairedCompar
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -83,10 +83,10 @@ def find_worlds(table: pd.DataFrame | None, variant: str, against: str, cost: st
     return Worlds.of(rows[0]) if rows else None
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     """Return a label without its method in brackets, for a text that stands in brackets itself.
 
-    >>> _bare("chb-triple (chb)"), _bare("gd")
+    >>> bare("chb-triple (chb)"), bare("gd")
     ('chb-triple', 'gd')
     """
     return name.partition(" (")[0]
@@ -137,7 +137,7 @@ class Verdict:
             goal: what was to be reached, such as "a gap below 0.001"; empty for the whole run.
         """
         if self.pair.one_sided:
-            reached, missed = map(_bare, names if self.pair.alone[0] else reversed(names))
+            reached, missed = map(bare, names if self.pair.alone[0] else reversed(names))
             got = f"{reached} reached {goal or 'the end of a run'}"
             return f"{got} in all {self.pair.runs} seeds, {missed} in none"
         return self._on_costs(names, what, goal)
@@ -146,7 +146,7 @@ class Verdict:
         one, other = names
         less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
         to = f" to {goal}" if goal else " over the whole run"
-        known = self._evidence(_bare(one), _bare(other))
+        known = self.evidence(bare(one), bare(other))
         if self.state is State.CHEAPER:
             saving = " ".join(filter(None, (self._saving, less, "than", other)))
             how = "in" if what in {"time", "rounds"} else "with"
@@ -161,7 +161,7 @@ class Verdict:
                 return f"{same}, within {100 * self.pair.practical:g} % ({known})"
             return f"{same} ({known}): what differs between them had no effect on it"
         if self.reason == CONTESTED:
-            found = "; ".join(self._where_both_reached(_bare(one), _bare(other)))
+            found = "; ".join(self._where_both_reached(bare(one), bare(other)))
             return f"{one} and {other} cannot be compared in {what}{to}: {found}"
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
@@ -171,7 +171,29 @@ class Verdict:
         }
         return said[self.reason]
 
-    def _evidence(self, name: str, other: str) -> str:
+    @property
+    def beside(self) -> tuple[str, str]:
+        """The verdict as a clause without its subject, for one variant and for several."""
+        if self.reason == CONTESTED:
+            return "cannot be compared", "cannot be compared"
+        if self.reason in {TOO_FEW, ONE_SIDED}:
+            return "has too few seeds to tell", "have too few seeds to tell"
+        if self.reason == UNCERTAIN:
+            return self.reason, "depend on uncertain constants"
+        if self.reason:
+            return f"is {self.reason}", f"are {self.reason}"
+        if self.state is State.SAME:
+            near = f" within {100 * self.pair.practical:g} %" if self._differs else ""
+            return f"takes the same{near}", f"take the same{near}"
+        cheaper = self.state is State.CHEAPER
+        ratio = nan if self.pair.missed else self.pair.ratio
+        amount = 1 - ratio if cheaper else ratio - 1
+        # Three digits of hundreds: 276 rather than 2.8e+02.
+        share = f"{format_number(100 * amount, '.2g' if amount < 1 else '.0f')} % "
+        text = f"{share if 0 < ratio < inf else ''}{'less' if cheaper else 'more'}"
+        return f"takes {text}", f"take {text}"
+
+    def evidence(self, name: str, other: str) -> str:
         """Return what the verdict rests on: seeds, and worlds if they were sampled."""
         if self.reason == UNCERTAIN:
             return self._in_worlds(name)
@@ -226,7 +248,7 @@ class Verdict:
         """Return in how many seeds each variant takes less, and in how many as the other missed."""
         pair, (one, other) = self.pair, names
         because = [
-            f" ({missed} of them because {_bare(who)} missed the target)" if missed else ""
+            f" ({missed} of them because {bare(who)} missed the target)" if missed else ""
             for missed, who in zip(pair.alone, (other, one), strict=True)
         ]
         if pair.seeds == pair.cheaper:

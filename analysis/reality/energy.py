@@ -254,8 +254,9 @@ def groups(points: Sequence[Point]) -> Iterator[tuple[str, str, Sequence[Point]]
     names = sorted({(point["kind"], point["group"]) for point in others})
     for name in names:
         yield *name, [each for each in others if (each["kind"], each["group"]) == name]
-    for name, half in (("calibration half", "no"), ("held-out half", "yes")):
-        yield "all", name, [each for each in others if counts(each) and each["held_out"] == half]
+    for half, held_out in (("calibration half", "no"), ("held-out half", "yes")):
+        both = [each for each in others if counts(each)]
+        yield "all", half, [each for each in both if each["held_out"] == held_out]
 
 
 def lines(points: Sequence[Point]) -> Iterator[str]:

@@ -139,8 +139,14 @@ class Shown:
         if mixed := self._mixed:
             return mixed
         target, (costs, worlds) = self._question
-        known = {"rounds": self.rounds, "worlds": worlds, "against": self._against}
-        return analysis.answer(costs, target, self._ranked, **known)
+        return analysis.answer(
+            costs,
+            target,
+            self._ranked,
+            rounds=self.rounds,
+            worlds=worlds,
+            against=self._against,
+        )
 
     @property
     def _against(self) -> str | None:

@@ -90,20 +90,21 @@ def _shared(notes: Iterable[Note]) -> Iterator[Note]:
 
 def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
     """Yield the errors of times of messages and of energy; one for variants that share them."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    times: dict[str, list[str]] = {}
+    energies: dict[str, list[str]] = {}
     for job in jobs:
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
         network, fleet = scenario["network"], scenario["fleet"]
         for sentences in errors_of_models(network, fleet, messages, brief=True):
-            key = "network.model", ". ".join(sentences)
-            alike.setdefault(key, []).append(job.variant.name)
+            times.setdefault(". ".join(sentences), []).append(job.variant.name)
         found = [": ".join(each) for each in errors_of_energy(fleet, brief=True)]
         if found:
-            alike.setdefault(("energy", " ".join(found)), []).append(job.variant.name)
-    for (key, text), variants in alike.items():
-        yield Note(", ".join(variants), key, text)
+            energies.setdefault(" ".join(found), []).append(job.variant.name)
+    for key, alike in (("network.model", times), ("energy", energies)):
+        for text, variants in alike.items():
+            yield Note(", ".join(variants), key, text)
 
 
 def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:

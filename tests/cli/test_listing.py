@@ -44,7 +44,7 @@ def test_without_an_argument_there_is_an_overview_of_one_screen() -> None:
     assert max(map(len, lines)) <= 100
     named = {line.split()[0] for line in lines if line.strip()}
     assert named >= set(TABLES)
-    assert "and 34 more" in result.stdout
+    assert "and 38 more" in result.stdout
     assert "fedsim list TABLE NAME" in result.stdout
 
 

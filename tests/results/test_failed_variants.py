@@ -71,9 +71,13 @@ def test_compare_prints_it_on_standard_output_above_its_tables(
     ended = CliRunner().invoke(app, ["compare", str(folder), "--out", str(tmp_path / "out")])
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
-    (place,) = (number for number, line in enumerate(lines) if line.startswith("wrong, seed 1: "))
+    (place,) = (
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("wrong (no-commit), seed 1: ")
+    )
     (answer,) = (n for n, line in enumerate(lines) if line.startswith("fast reaches a gap below"))
     assert place < answer
-    assert "wrong, seed 1: " not in ended.stderr
+    assert "seed 1: " not in ended.stderr
     comparison = Comparison.of([folder], against="wrong")  # a baseline without costs
     assert comparison.answers == Comparison.of([folder]).answers

@@ -63,3 +63,23 @@ def test_compare_writes_no_costs_of_it(folder: Path) -> None:
     assert done.exit_code == 0
     written = json.dumps(json.loads(done.stdout)["answers"])
     assert "wrong" not in written
+
+
+def test_compare_prints_it_on_standard_output_above_its_tables(
+    folder: Path, tmp_path: Path
+) -> None:
+    ended = CliRunner().invoke(app, ["compare", str(folder), "--out", str(tmp_path / "out")])
+    assert ended.exit_code == 0, ended.output
+    lines = ended.stdout.splitlines()
+    (place,) = (
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("wrong (no-commit), seed 1: ")
+    )
+    (answer,) = (
+        n for n, line in enumerate(lines) if line.startswith("fast (gd) reaches a gap below")
+    )
+    assert place < answer
+    assert "wrong (no-commit), seed 1: " not in ended.stderr
+    comparison = Comparison.of([folder], against="wrong")  # a baseline without costs
+    assert comparison.answers == Comparison.of([folder]).answers

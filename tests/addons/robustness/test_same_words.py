@@ -74,7 +74,7 @@ def test_all_commands_compare_with_the_variant_that_the_caller_names(tmp_path: P
         known.write(tmp_path / "robustness")
         (answer,) = Comparison.of([tmp_path], against=name).answers
         assert known.answer() == answer
-        assert answer.startswith(f"Against {name} (baseline), energy to a gap below 5000: ")
+        assert answer.startswith(f"Against {name} (baseline), energy to a gap below 5000")
     assert answer != next_cheapest[0]
 
 
@@ -150,3 +150,24 @@ def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path)
         (row,) = by_worlds[by_worlds["cost"] == cost].to_dict("records")
         assert row["verdict"] == pairs["verdict"][cost] == of_page[head]
         assert row["ratio"] == pytest.approx(pairs["ratio"][cost], rel=1e-9)
+
+
+def test_means_over_different_seeds_have_a_note_everywhere(tmp_path: Path) -> None:
+    """Where the seeds in which variants reached the target differ, and only there."""
+    two = {"algorithm": {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 2}}
+    one = {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 1}
+    clients = {"kind": "uniform", "count": 2}
+    known = set()
+    for rounds in (12, 15, 30):
+        changes: dict[str, Any] = {"stop": {"rounds": rounds, "gap": 4e4}, "variants": {"two": two}}
+        scenario = small(fleet=FLEET, seeds=4, algorithm=one, participation=clients, **changes)
+        result = fedsim.run(scenario, out=tmp_path / str(rounds))
+        comparison = Comparison.of([result.folder])
+        costs = comparison.cases[0].costs
+        reached = costs[costs["reached"]].groupby("variant", observed=True)["seed"].agg(set)
+        differ = len(set(map(frozenset, reached))) > 1
+        known.add(differ)
+        (page, *_) = overview.tables(ReportedStudy(comparison))
+        texts = as_text(result.shown.costs()), as_text(comparison.tables()[0]), page.note
+        assert ["means are over different seeds" in text for text in texts] == [differ] * 3
+    assert known == {True, False}

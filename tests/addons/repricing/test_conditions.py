@@ -54,7 +54,13 @@ PLAIN = variant()
 
 
 def test_the_list_has_every_block_of_a_scenario_that_training_sees() -> None:
-    assert {*OTHERS} == {*Scenario.model_fields} - {*PRICED, "variants", "sweep", "tiers"}
+    assert {*OTHERS} == {*Scenario.model_fields} - {
+        *PRICED,
+        "variants",
+        "baseline",
+        "sweep",
+        "tiers",
+    }
 
 
 def test_gateways_are_refused_where_only_one_of_the_two_has_them() -> None:

@@ -139,14 +139,8 @@ class Shown:
         if mixed := self._mixed:
             return mixed
         target, (costs, worlds) = self._question
-        return analysis.answer(
-            costs,
-            target,
-            self._ranked,
-            rounds=self.rounds,
-            worlds=worlds,
-            against=self._against,
-        )
+        known = None, self.rounds, worlds, self._against
+        return analysis.answer(costs, target, self._ranked, *known)
 
     @property
     def _against(self) -> str | None:

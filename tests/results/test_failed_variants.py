@@ -76,8 +76,10 @@ def test_compare_prints_it_on_standard_output_above_its_tables(
         for number, line in enumerate(lines)
         if line.startswith("wrong (no-commit), seed 1: ")
     )
-    (answer,) = (n for n, line in enumerate(lines) if line.startswith("fast reaches a gap below"))
+    (answer,) = (
+        n for n, line in enumerate(lines) if line.startswith("fast (gd) reaches a gap below")
+    )
     assert place < answer
-    assert "seed 1: " not in ended.stderr
+    assert "wrong (no-commit), seed 1: " not in ended.stderr
     comparison = Comparison.of([folder], against="wrong")  # a baseline without costs
     assert comparison.answers == Comparison.of([folder]).answers

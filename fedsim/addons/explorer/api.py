@@ -109,14 +109,8 @@ def _study_of(
 def _verdicts(gathered: EndedRuns, target: Target) -> Iterator[str]:
     """Yield the verdicts of `compare` on the study, the costs of the page first."""
     costs, worlds = target.costs(gathered), read_doubts(gathered, str(target))
-    return answers(
-        costs,
-        target,
-        gathered.labels,
-        rounds=gathered.rounds,
-        worlds=worlds,
-        against=gathered.baseline or None,
-    )
+    known = None, gathered.rounds, worlds, gathered.baseline or None
+    return answers(costs, target, gathered.labels, *known)
 
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:

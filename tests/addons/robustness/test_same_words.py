@@ -158,14 +158,14 @@ def test_means_over_different_seeds_have_a_note_everywhere(tmp_path: Path) -> No
     one = {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 1}
     clients = {"kind": "uniform", "count": 2}
     known = set()
-    for rounds in (15, 18, 30):
+    for rounds in (12, 15, 30):
         changes: dict[str, Any] = {"stop": {"rounds": rounds, "gap": 4e4}, "variants": {"two": two}}
         scenario = small(fleet=FLEET, seeds=4, algorithm=one, participation=clients, **changes)
         result = fedsim.run(scenario, out=tmp_path / str(rounds))
         comparison = Comparison.of([result.folder])
         costs = comparison.cases[0].costs
         reached = costs[costs["reached"]].groupby("variant", observed=True)["seed"].agg(set)
-        differ = reached["base"] != reached["two"]
+        differ = len(set(map(frozenset, reached))) > 1
         known.add(differ)
         (page, *_) = overview.tables(ReportedStudy(comparison))
         texts = as_text(result.shown.costs()), as_text(comparison.tables()[0]), page.note

@@ -44,6 +44,7 @@ WHOLE = {
 """Classes that are not drawn, with the reason."""
 
 FIELDS = {
+    "Scenario.baseline": "a world is one run",
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",

@@ -100,6 +100,15 @@ class Rules:
         held = {kind: {name: named(kind, name) for name in own} for kind, own in places}
         return digest({**held, "world": WORLD, "season": [self.studies, self.trials, self.seed]})
 
+    def hashes(self) -> dict[str, str]:
+        """Return the hash of each task and fleet, and of the season's other rules."""
+        season = {"season": digest([WORLD, self.studies, self.trials, self.seed])}
+        places = (("tasks", self.tasks), ("fleets", self.fleets))
+        own = {
+            f"{kind}/{name}": digest(named(kind, name)) for kind, some in places for name in some
+        }
+        return {**season, **own}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -135,18 +144,27 @@ class Entry:
     def _check(self) -> None:
         division = self.content.get("division")
         if division not in {"closed", "open"}:
-            raise DataError("entry", f"{self.path}: division: got {division!r}; expected closed or open")
+            raise DataError(
+                "entry", f"{self.path}: division: got {division!r}; expected closed or open"
+            )
         known = {"name", "division", "scenario", "search", "tasks", "plugin"}
         if unknown := self.content.keys() - known:
             wanted = ", ".join(sorted(known))
             raise DataError("entry", f"{self.path}: got {sorted(unknown)}; expected {wanted}")
         for block in (self.content, *self.content.get("tasks", {}).values()):
-            keys = {*block.get("scenario", {}), *(key.split(".")[0] for key in block.get("search", {}))}
+            keys = {
+                *block.get("scenario", {}),
+                *(key.split(".")[0] for key in block.get("search", {})),
+            }
             if keys - OWN:
                 wanted = ", ".join(sorted(OWN))
-                raise DataError("entry", f"{self.path}: got {sorted(keys - OWN)}; an entry sets {wanted}")
+                raise DataError(
+                    "entry", f"{self.path}: got {sorted(keys - OWN)}; an entry sets {wanted}"
+                )
             if division == "open" and block.get("search"):
-                raise DataError("entry", f"{self.path}: search: the open division states its settings")
+                raise DataError(
+                    "entry", f"{self.path}: search: the open division states its settings"
+                )
 
     @property
     def plugins(self) -> list[Path]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-
 from fedsim.addons.bench.rules import WORLD, Entry, Rules, digest, named, nested
 from fedsim.addons.repricing.api import reprice
 from fedsim.core.atomic import write_whole
@@ -82,8 +81,8 @@ def run_entry(
     summary = {
         "entry": dict(entry.content),
         "entry_hash": entry.hash(),
-        "rules": rules.name,
-        "rules_hash": rules.hash(),
+        "season": rules.name,
+        "rules": rules.hashes(),
         "version": VERSION,
         "rows": rows,
     }
@@ -126,7 +125,10 @@ def scenario_of(
     """Return the scenario that trains some of a study's trials with one seed.
 
     Args:
-        entry, task, study, rules: see `Entry.trials`.
+        entry: the method with its settings.
+        task: its name.
+        study: the number of the study.
+        rules: of the season.
         seed: of training.
         chosen: the numbers of the trials.
     """
@@ -252,5 +254,3 @@ def _row(
     place = {"study": study, "seed": seed, "trial": trial, "fleet": fleet}
     own = {key: None if value == inf else value for key, value in paid.items()}
     return {**place, **own, "log": read_manifest(folder)[EVENTS]["sha256"][:16]}
-
-

@@ -13,7 +13,7 @@ from linux.transfers import CHUNK, CONTROL, PATIENCE, PORT
 from packets import Case
 
 REST = 1.0
-"""Real seconds between the greeting and the first round: longer than any timeout, so windows are idle."""
+"""Real seconds before the first round: longer than any timeout, so every window is idle."""
 
 TO_SERVER, TO_CLIENT = 0, 1
 

@@ -1,0 +1,304 @@
+"""The powers of a group's device and radio, fitted to what meters have measured.
+
+The energy of an interval is a sum over the client's states: each state's power times the time in it
+(or the energy per bit times the bits), by the recording. The powers are the least squares of that
+sum. Errors of one stretch of time may depend on each other, as the power of a processor drifts with
+its temperature, so their variance is estimated from sums over stretches (the cluster-robust
+variance with t quantiles; Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference",
+J. Human Resources 2015).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+from scipy.stats import t as student
+
+from fedsim.addons.calibration.alignment import align
+from fedsim.addons.calibration.constants import FittedConstant
+from fedsim.addons.calibration.likelihood import LEVEL
+from fedsim.addons.calibration.meters import PowerLog
+from fedsim.addons.calibration.timeline import (
+    DOWN,
+    HELD,
+    PROMOTION,
+    REST,
+    TAIL,
+    UP,
+    WORKING,
+    Timeline,
+    scenario_powers,
+)
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.core.text import format_number
+from fedsim.physics.devices import Device
+from fedsim.physics.radios import Radio, powers_of
+from fedsim.scenario import Group
+
+_STRETCHES = 24
+"""Stretches of time of one log whose errors are taken for independent."""
+
+_WINDOWS = 20
+"""Windows of the second half of a log, whose energy the first half predicts."""
+
+
+class Metered(NamedTuple):
+    """One client's power log beside what it did.
+
+    Attributes:
+        client: the name of the client.
+        timeline: its states, by the clock of the recording.
+        log: its energies, by the clock of the meter.
+    """
+
+    client: str
+    timeline: Timeline
+    log: PowerLog
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Intervals of one or more logs.
+
+    Attributes:
+        amounts: the states in each interval, shape (intervals, states).
+        joules: the measured energies, J, shape (intervals,).
+        stretches: the number of each interval's stretch, shape (intervals,).
+    """
+
+    amounts: Array
+    joules: Array
+    stretches: NDArray[np.intp]
+
+    def take(self, kept: NDArray[np.bool_]) -> "_Rows":
+        """Return some of the intervals."""
+        return _Rows(self.amounts[kept], self.joules[kept], self.stretches[kept])
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The powers by least squares.
+
+    Attributes:
+        powers: the power, or the energy per bit, of each state, shape (states,).
+        covariance: of the errors, shape (states, states); 0 for those of the scenario.
+        free: the states whose powers were fitted.
+        quantile: half the width of the 90 % interval in standard errors.
+    """
+
+    powers: Array
+    covariance: Array
+    free: Sequence[int]
+    quantile: float
+
+    def interval(self, states: Sequence[int], beyond: float = 0.0) -> tuple[float, float, float]:
+        """Return a sum of powers plus a constant, with its 90 % interval; none is negative."""
+        pick = np.zeros(len(self.powers))
+        pick[list(states)] = 1.0
+        value = float(pick @ self.powers) + beyond
+        half = self.quantile * float(np.sqrt(pick @ self.covariance @ pick))
+        return max(value, 0.0), max(value - half, 0.0), max(value + half, 0.0)
+
+
+def fit_powers(
+    number: int, group: Group, meters: Sequence[Metered]
+) -> tuple[list[FittedConstant], list[str]]:
+    """Return the powers of a group's device and radio, and notes.
+
+    A power that the logs do not show stays as in the scenario, and a note says so.
+
+    Args:
+        number: the number of the group.
+        group: the group; its device is a `Device`, and its radio a `Radio`.
+        meters: the power logs of its clients, at least one.
+
+    Raises:
+        DataError: a log does not follow what its client did, or measures less at rest than the
+            radio alone draws by the scenario.
+    """
+    device, radio = group.device, group.radio
+    assert isinstance(device, Device)  # noqa: S101 - as the caller has checked
+    assert isinstance(radio, Radio)  # noqa: S101 - as the caller has checked
+    rest = device.idle + radio.resting
+    stated = scenario_powers(radio, rest, device.working() - device.idle)
+    parts, notes = list[_Rows](), list[str]()
+    for meter in meters:
+        aligned = align(meter.timeline, meter.log, stated, meter.client)
+        notes += aligned.notes
+        stretches = _stretches(aligned.log) + _STRETCHES * len(parts)
+        amounts = meter.timeline.amounts(aligned.log.begin, aligned.log.end)
+        parts.append(_Rows(amounts, aligned.log.joules, stretches))
+    rows = _Rows(
+        np.concatenate([part.amounts for part in parts]),
+        np.concatenate([part.joules for part in parts]),
+        np.concatenate([part.stretches for part in parts]),
+    )
+    wanted = [state for state in _fitted_states(device, radio) if rows.amounts[:, state].any()]
+    fit = _identified(rows, stated, wanted)
+    if fit.powers[REST] < radio.resting:
+        seen, least = (format_number(each, ".3g") for each in (fit.powers[REST], radio.resting))
+        text = f"the clients of fleet.{number} draw {seen} W at rest, their radio alone {least} W"
+        wanted = "expected the meter of a whole client, or a scenario whose radio draws less"
+        raise DataError("power", f"{text} by the scenario; {wanted}")
+    constants = list(_constants(number, group, fit, len(rows.joules)))
+    notes += _kept(number, wanted, fit, radio)
+    notes += _halves(number, parts, stated, wanted)
+    return constants, notes
+
+
+def _fitted_states(device: Device, radio: Radio) -> Iterator[int]:
+    """Yield the states whose powers are constants of the scenario that a meter can show."""
+    yield REST
+    if device.active is not None:
+        yield WORKING
+    if not any(powers_of(radio).on_air):
+        yield HELD
+    yield from (UP, DOWN)
+    if radio.tail_time > 0:
+        yield TAIL
+
+
+def _stretches(log: PowerLog) -> NDArray[np.intp]:
+    """Return the number of each interval's stretch: equal times, without those of no interval."""
+    span = log.end[-1] - log.begin[0]
+    place = (log.begin - log.begin[0]) / span * _STRETCHES
+    numbers: NDArray[np.intp] = np.minimum(place.astype(np.intp), _STRETCHES - 1)
+    return numbers
+
+
+def _least_squares(rows: _Rows, stated: Array, free: Sequence[int]) -> _Fit:
+    """Return the powers of some states by least squares; the others are those of the scenario."""
+    chosen = list(free)
+    powers = stated.copy()
+    powers[chosen] = 0.0
+    # An interval's error grows with its length, as its energy does.
+    weights = 1.0 / np.sqrt(rows.amounts[:, REST])
+    columns = rows.amounts[:, chosen] * weights[:, None]
+    wanted = (rows.joules - rows.amounts @ powers) * weights
+    sizes = np.sqrt((columns * columns).sum(axis=0))
+    columns = columns / sizes
+    powers[chosen] = lsq_linear(columns, wanted, bounds=(0.0, np.inf)).x / sizes
+    errors = wanted - columns @ (powers[chosen] * sizes)
+    groups, which = np.unique(rows.stretches, return_inverse=True)
+    sums = np.zeros((len(groups), len(chosen)))
+    np.add.at(sums, which, columns * errors[:, None])
+    count, intervals = len(groups), len(wanted)
+    inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
+    larger = count / max(count - 1, 1) * (intervals - 1) / max(intervals - len(chosen), 1)
+    inner = larger * inverse @ (sums.T @ sums) @ inverse / np.outer(sizes, sizes)
+    covariance = np.zeros((len(powers), len(powers)))
+    covariance[np.ix_(chosen, chosen)] = inner
+    quantile = float(student.ppf((1 + LEVEL) / 2, max(count - 1, 1)))
+    return _Fit(powers, covariance, tuple(free), quantile)
+
+
+def _identified(rows: _Rows, stated: Array, wanted: Sequence[int]) -> _Fit:
+    """Return the fit of all powers that the rows determine.
+
+    The power with the largest relative error is taken from the scenario, one after another, until
+    the error of each is at most the power itself, or that of the scenario.
+    """
+    free = list(wanted)
+    while True:
+        fit = _least_squares(rows, stated, free)
+        others = [state for state in free if state != REST]
+        halves = fit.quantile * np.sqrt(np.diag(fit.covariance))
+        sizes = np.maximum(fit.powers, stated)
+        unsure = {state: float(halves[state] / max(sizes[state], 1e-300)) for state in others}
+        unsure |= {state: np.inf for state in others if _alike(rows.amounts, free, state)}
+        if not unsure or max(unsure.values()) <= 1.0:
+            return fit
+        free.remove(max(unsure, key=lambda state: (unsure[state], _ORDER.index(state))))
+
+
+_ORDER = (WORKING, TAIL, UP, DOWN, HELD)
+"""Of states that always occur together, the last one here is taken from the scenario first."""
+
+_SAME = 1e-6
+
+
+def _alike(amounts: Array, free: Sequence[int], state: int) -> bool:
+    """Return whether a state's amounts are a combination of those of the other free states."""
+    others = [each for each in free if each != state]
+    column, rest = amounts[:, state], amounts[:, others]
+    sizes = np.sqrt((rest * rest).sum(axis=0))
+    left = column - (rest / sizes) @ np.linalg.lstsq(rest / sizes, column, rcond=None)[0]
+    return bool(np.linalg.norm(left) <= _SAME * np.linalg.norm(column))
+
+
+def _constants(number: int, group: Group, fit: _Fit, observations: int) -> Iterator[FittedConstant]:
+    """Yield the constants of the scenario that have the fitted powers."""
+    device, radio = group.device, group.radio
+    assert isinstance(radio, Radio)  # noqa: S101 - see `fit_powers`
+    resting = radio.resting
+    waiting, held = radio.waiting, powers_of(radio).held
+    found = {"device.idle": fit.interval([REST], -resting)}
+    if isinstance(device, Device) and device.active is not None:
+        found["device.active"] = fit.interval([REST, WORKING], -resting)
+    # What `powers_of` and `Connection` subtract from the figures of the block is added here.
+    by_state = any(powers_of(radio).on_air)
+    names: Mapping[int, tuple[str, float]] = {
+        HELD: ("base", waiting),
+        DOWN: ("receive", held + waiting - radio.base) if by_state else ("energy_down", 0.0),
+        UP: ("send", held + waiting - radio.base) if by_state else ("energy_up", 0.0),
+        TAIL: ("tail_power", waiting),
+    }
+    for state in (HELD, DOWN, UP, TAIL):
+        if state in fit.free:
+            name, beyond = names[state]
+            found[f"radio.{name}"] = fit.interval([state], beyond)
+    for key, values in found.items():
+        yield FittedConstant(f"fleet.{number}.{key}", *values, observations)
+
+
+_NAMES = {
+    WORKING: "what work adds to device.idle",
+    HELD: "radio.base",
+    UP: "the energy of sending",
+    DOWN: "the energy of receiving",
+    TAIL: "radio.tail_power",
+    PROMOTION: "radio.promotion_power",
+}
+
+
+def _kept(number: int, wanted: Sequence[int], fit: _Fit, radio: Radio) -> Iterator[str]:
+    """Yield a note on powers that stay as in the scenario."""
+    states = [state for state in wanted if state not in fit.free]
+    if radio.promotion_time > 0:
+        states.append(PROMOTION)
+    if states:
+        names = ", ".join(_NAMES[state] for state in states)
+        yield f"fleet.{number}: the power log does not show {names}, kept from the scenario"
+
+
+def _halves(
+    number: int, parts: Sequence[_Rows], stated: Array, wanted: Sequence[int]
+) -> Iterator[str]:
+    """Yield how well the first half of each log predicts the energy of the second."""
+    first, errors = list[_Rows](), list[float]()
+    for part in parts:
+        middle = len(part.joules) // 2
+        first.append(part.take(np.arange(len(part.joules)) < middle))
+    early = _Rows(
+        np.concatenate([part.amounts for part in first]),
+        np.concatenate([part.joules for part in first]),
+        np.concatenate([part.stretches for part in first]),
+    )
+    powers = _identified(early, stated, [s for s in wanted if early.amounts[:, s].any()]).powers
+    for part in parts:
+        later = np.arange(len(part.joules) // 2, len(part.joules))
+        for window in np.array_split(later, min(_WINDOWS, len(later))):
+            measured = float(part.joules[window].sum())
+            if measured > 0:
+                errors.append(float((part.amounts[window] @ powers).sum()) / measured - 1.0)
+    if errors:
+        off = np.abs(errors)
+        median, worst = (format_number(100 * each, ".2g") for each in (np.median(off), off.max()))
+        yield (
+            f"fleet.{number}: the first half of the power log predicts the energy of the second:"
+            f" off by {median} % in the median of {len(off)} windows, {worst} % at worst"
+        )

@@ -18,11 +18,14 @@ _FINEST = 2**17
 _PEAKS = 6
 """Offsets that are looked at closely."""
 
-_COVERED = 0.5
+_COVERED = 0.8
 """Share of the log, or of the recording if that is shorter, that has to overlap."""
 
 _FOLLOWS = 0.1
 """Least share of the variance of power that the recorded activity explains."""
+
+_NOTHING = 1e-3
+"""Offsets below this are not worth telling, s."""
 
 _ALIKE = 1.05
 """An offset fits as well as another if its errors are at most this multiple."""
@@ -67,19 +70,22 @@ def align(timeline: Timeline, log: PowerLog, powers: Array, client: str) -> Alig
     (error, offset), *others = found
     begin, end = log.begin + offset, log.end + offset
     kept = PowerLog(begin, end, log.joules).between(timeline.first, timeline.last)
-    notes = [f"{client}: the clock of its meter is {_apart(-offset)}"]
+    notes = [f"the clock of {client}'s meter is {_apart(-offset)}"]
     apart = [abs(each - offset) for value, each in others if value <= _ALIKE * error]
     if also := [each for each in apart if each > 4 * step]:
         shown = format_number(also[0], ".3g")
-        notes.append(f"{client}: an offset {shown} s further fits as well; record a longer pause")
+        text = f"an offset of {client}'s clock that differs by {shown} s fits as well"
+        notes.append(f"{text}; a recording with a longer pause would tell")
     covered = float((kept.end - kept.begin).sum()) / span
     if covered < 1.0 - _COVERED:
         percent = format_number(100 * covered, ".2g")
-        notes.append(f"{client}: its power log covers {percent} % of the recorded time")
+        notes.append(f"the power log of {client} covers {percent} % of the recorded time")
     return Aligned(kept, tuple(notes))
 
 
 def _apart(offset: float) -> str:
+    if abs(offset) < _NOTHING:
+        return "that of the recording"
     way = "ahead of" if offset >= 0 else "behind"
     return f"{format_number(abs(offset), '.4g')} s {way} that of the recording"
 

@@ -5,17 +5,18 @@ output of `perf stat -I`. Columns are found by their names and units, as in trac
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.addons.calibration.recording import refuse
+from fedsim.core.blocks.units import factor
 from fedsim.core.errors import DataError
 from fedsim.core.files import read_bytes
 from fedsim.core.ports import Array
-from fedsim.physics.headers import CLOCK, Column, are_named, split_cells, words
+from fedsim.physics.headers import CLOCK, Column, parse_heading, split_cells, words
 from fedsim.physics.tables import TraceTable, read_table
 
 KEY = "power"
@@ -23,8 +24,10 @@ KEY = "power"
 _TIME = Column("seconds", "s", "s", CLOCK, preferred="time")
 _POWER = Column("W", "W", "W", words("power watt watts apower pwr draw"), preferred="avg")
 _ENERGY = Column("J", "J", "J", words("energy joule joules consumed"), preferred="total")
-_VOLTAGE = Column("V", "V", "V", words("voltage volt volts bus"), preferred="bus")
-_CURRENT = Column("A", "A", "A", words("current ampere amperes amps"), preferred="avg")
+# No quantity of a scenario is in volts or amperes, so their units are read here.
+_VOLTAGE = Column("voltage", words=words("voltage volt volts"), preferred="bus")
+_CURRENT = Column("current", words=words("current ampere amperes amps"), preferred="avg")
+_THOUSANDTHS = re.compile(r"(?P<micro>u|\N{MICRO SIGN}|micro)?(?P<milli>m|milli)?[VA](?![a-z])")
 
 ACCEPTED = (
     "CSV with a time and a power, a running total of energy, or a voltage and a current (units in"
@@ -67,19 +70,47 @@ def read_power(path: Path) -> PowerLog:
     if lines and _PERF.match(lines[0]):
         return _perf(path, text)
     titles = split_cells(lines[0]) if lines else []
-    for columns in ((_TIME, _POWER), (_TIME, _ENERGY), (_TIME, _VOLTAGE, _CURRENT)):
-        if are_named(titles, columns):
-            return _measured(read_table(path, columns, KEY), columns[1])
+    for kind in (_POWER, _ENERGY):
+        if _shows(titles, kind):
+            return _measured(read_table(path, (_TIME, kind), KEY), kind)
+    if _shows(titles, _VOLTAGE) and _shows(titles, _CURRENT):
+        table = read_table(path, (_TIME, _VOLTAGE, _CURRENT), KEY)
+        return _measured(table, _POWER, _scale(titles, _VOLTAGE) * _scale(titles, _CURRENT))
     return refuse(path, 1, f"expected {ACCEPTED}", lines[0] if lines else "")
 
 
-def _measured(table: TraceTable, kind: Column) -> PowerLog:
-    """Return the energies of a table of powers, totals, or voltages and currents."""
+def _shows(titles: Sequence[str], column: Column) -> bool:
+    """Return whether a header has a column, by a word or by its unit."""
+    headings = [parse_heading(title) for title in titles]
+    named = any(not column.words.isdisjoint(heading.name.split()) for heading in headings)
+    return named or any(
+        heading.unit and column.unit and factor(heading.unit, column.unit) for heading in headings
+    )
+
+
+def _scale(titles: Sequence[str], column: Column) -> float:
+    """Return the unit of a voltage in V, or of a current in A, by the end of its title."""
+    named = [t for t in titles if not column.words.isdisjoint(parse_heading(t).name.split())]
+    title = next((t for t in named if column.preferred in t.lower()), named[0])
+    found = [*_THOUSANDTHS.finditer(re.split(r"[ _(\[]", title)[-1] if title else "")]
+    if not found:
+        return 1.0
+    return 1e-6 if found[0]["micro"] else 1e-3 if found[0]["milli"] else 1.0
+
+
+def _measured(table: TraceTable, kind: Column, scale: float = 1.0) -> PowerLog:
+    """Return the energies of a table of powers, totals, or voltages and currents.
+
+    Args:
+        table: the times and the numbers.
+        kind: what the numbers are.
+        scale: the product of the units of voltage and current, W.
+    """
     times, values, *others = table.columns
     steps = np.diff(times)
     table.refuse(np.append(False, steps < 0), "times must not decrease")
     for current in others:
-        values = values * current
+        values = values * current * scale
     if kind is _ENERGY:
         falls = np.append(False, np.diff(values) < 0)
         table.refuse(falls, "a running total of energy must not fall")

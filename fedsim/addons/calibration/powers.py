@@ -3,9 +3,8 @@
 The energy of an interval is a sum over the client's states: each state's power times the time in it
 (or the energy per bit times the bits), by the recording. The powers are the least squares of that
 sum. Errors of one stretch of time may depend on each other, as the power of a processor drifts with
-its temperature, so their variance is estimated from sums over stretches (the cluster-robust
-variance with t quantiles; Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference",
-J. Human Resources 2015).
+its temperature, so intervals are those of a jackknife over stretches, with t quantiles (Cameron and
+Miller, "A Practitioner's Guide to Cluster-Robust Inference", J. Human Resources 2015, section VI).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -182,16 +181,18 @@ def _least_squares(rows: _Rows, stated: Array, free: Sequence[int]) -> _Fit:
     sizes = np.sqrt((columns * columns).sum(axis=0))
     columns = columns / sizes
     powers[chosen] = lsq_linear(columns, wanted, bounds=(0.0, np.inf)).x / sizes
-    errors = wanted - columns @ (powers[chosen] * sizes)
+    # The jackknife: the spread of the powers where one stretch at a time is left out.
     groups, which = np.unique(rows.stretches, return_inverse=True)
-    sums = np.zeros((len(groups), len(chosen)))
-    np.add.at(sums, which, columns * errors[:, None])
-    count, intervals = len(groups), len(wanted)
-    inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
-    larger = count / max(count - 1, 1) * (intervals - 1) / max(intervals - len(chosen), 1)
-    inner = larger * inverse @ (sums.T @ sums) @ inverse / np.outer(sizes, sizes)
+    count, unknown = len(groups), len(chosen)
+    squares, products = np.zeros((count, unknown, unknown)), np.zeros((count, unknown))
+    for group in range(count):
+        of = columns[which == group]
+        squares[group], products[group] = of.T @ of, of.T @ wanted[which == group]
+    left = np.linalg.pinv(squares.sum(axis=0) - squares, hermitian=True)
+    without = np.einsum("gij,gj->gi", left, products.sum(axis=0) - products) / sizes
+    apart = without - without.mean(axis=0)
     covariance = np.zeros((len(powers), len(powers)))
-    covariance[np.ix_(chosen, chosen)] = inner
+    covariance[np.ix_(chosen, chosen)] = (count - 1) / count * apart.T @ apart
     quantile = float(student.ppf((1 + LEVEL) / 2, max(count - 1, 1)))
     return _Fit(powers, covariance, tuple(free), quantile)
 
@@ -267,7 +268,7 @@ _NAMES = {
 
 def _kept(number: int, wanted: Sequence[int], fit: _Fit, radio: Radio) -> Iterator[str]:
     """Yield a note on powers that stay as in the scenario."""
-    states = [state for state in wanted if state not in fit.free]
+    states = [s for s in dict.fromkeys((WORKING, *wanted)) if s not in fit.free]
     if radio.promotion_time > 0:
         states.append(PROMOTION)
     if states:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.addons.calibration.recording import WORK
+from fedsim.addons.calibration.recording import MESSAGES, WORK
 from fedsim.core.ports import Array
 from fedsim.physics.radios import Radio, powers_of
 
@@ -75,31 +75,35 @@ def timeline(rows: pd.DataFrame, radio: Radio) -> Timeline:
     """
     kind, starts = rows["kind"].to_numpy(str), rows["start"].to_numpy(float)
     ends, sizes = rows["end"].to_numpy(float), rows["bytes"].to_numpy(float)
-    begins, stops, bits = list[Array](), list[Array](), list[Array]()
-    for name, early, late in (("download", radio.latency, 0.0), ("upload", 0.0, radio.latency)):
-        of = kind == name
-        begin = np.minimum(starts[of] + early, ends[of])
-        begins.append(begin)
-        stops.append(np.maximum(ends[of] - late, begin))
-        bits.append(_bits(sizes[of], radio))
     by_state = any(powers_of(radio).on_air)
-    rates = (radio.down, radio.up) if by_state else (1.0, 1.0)
+    rates = {DOWN: radio.down, UP: radio.up}
+    curves, spans = dict[int, _Curve](), list[tuple[Array, Array]]()
+    for state, name in ((DOWN, "download"), (UP, "upload")):
+        of = kind == name
+        # As in a simulated run, the latency passes first, then the bits.
+        begin = np.minimum(starts[of] + radio.latency, ends[of])
+        amounts = _bits(sizes[of], radio)
+        if by_state:  # bits on the air take no more than the message
+            amounts = np.minimum(amounts / rates[state], ends[of] - begin)
+        curves[state] = _curve(begin, ends[of], amounts)
+        spans.append((begin, ends[of]))
     work = np.isin(kind, WORK)
-    curves = {WORKING: _curve(starts[work], ends[work], (ends - starts)[work])}
-    for state, n in ((DOWN, 0), (UP, 1)):
-        # Bits on the air take no more than the message.
-        most = stops[n] - begins[n] if by_state else np.full(len(bits[n]), np.inf)
-        curves[state] = _curve(begins[n], stops[n], np.minimum(bits[n] / rates[n], most))
-    begin, end = _union(np.concatenate(begins), np.concatenate(stops))
+    curves[WORKING] = _curve(starts[work], ends[work], (ends - starts)[work])
+    begin, end = _union(*map(np.concatenate, zip(*spans, strict=True)))
     curves[HELD] = _curve(begin, end, end - begin)
+    # The radio is connected from the begin of a message, and for a tail after its end. While no
+    # bits flow it draws the power of the tail. It is promoted before each connection.
+    sent = np.isin(kind, MESSAGES)
     first, rest = radio.states.stages[0], radio.states.stages[-1]
-    over = np.minimum(end + first.time, np.append(begin[1:], np.inf))
-    curves[TAIL] = _curve(end, over, over - end)
-    # The radio has gone idle before a message that begins after the tail.
-    cold = np.append(True, begin[1:] > over[:-1])[: len(begin)]
-    waking = begin[cold] - rest.wake_time
-    curves[PROMOTION] = _curve(waking, begin[cold], begin[cold] - waking)
-    return Timeline(float(starts.min()), float(max(ends.max(), *over, ends.max())), curves)
+    on, off = _union(starts[sent], ends[sent] + first.time)
+    curves[TAIL] = _curve(
+        np.concatenate([on, begin]),
+        np.concatenate([off, end]),
+        np.concatenate([off - on, begin - end]),
+    )
+    waking = on - rest.wake_time
+    curves[PROMOTION] = _curve(waking, on, on - waking)
+    return Timeline(float(starts.min()), float(ends.max()), curves)
 
 
 def _bits(sizes: Array, radio: Radio) -> Array:

@@ -73,9 +73,18 @@ class _Rows:
     joules: Array
     stretches: NDArray[np.intp]
 
-    def take(self, kept: NDArray[np.bool_]) -> "_Rows":
+    def take(self, kept: slice) -> "_Rows":
         """Return some of the intervals."""
         return _Rows(self.amounts[kept], self.joules[kept], self.stretches[kept])
+
+    @classmethod
+    def join(cls, parts: Sequence["_Rows"]) -> "_Rows":
+        """Return the intervals of several logs."""
+        return cls(
+            np.concatenate([part.amounts for part in parts]),
+            np.concatenate([part.joules for part in parts]),
+            np.concatenate([part.stretches for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
@@ -122,31 +131,62 @@ def fit_powers(
     device, radio = group.device, group.radio
     assert isinstance(device, Device)  # noqa: S101 - as the caller has checked
     assert isinstance(radio, Radio)  # noqa: S101 - as the caller has checked
-    rest = device.idle + radio.resting
-    stated = scenario_powers(radio, rest, device.working() - device.idle)
+    stated = _stated(device, radio)
+    parts, notes = _aligned(meters, stated)
+    rows, wanted = _Rows.join(parts), [*_fitted_states(device, radio)]
+    fit = _identified(rows, stated, wanted)
+    if fit.powers[REST] < radio.resting:
+        rest, least = (format_number(each, ".3g") for each in (fit.powers[REST], radio.resting))
+        text = f"the clients of fleet.{number} draw {rest} W at rest, their radio alone {least} W"
+        wanted = "expected the meter of a whole client, or a scenario whose radio draws less"
+        raise DataError("power", f"{text} by the scenario; {wanted}")
+    constants = list(_constants(number, group, fit, len(rows.joules)))
+    seen = [state for state in wanted if rows.amounts[:, state].any()]
+    notes += _kept(number, seen, fit, radio)
+    if len(errors := np.abs(_halves(parts, stated, wanted))):
+        median, worst = (
+            format_number(100 * each, ".2g") for each in (np.median(errors), errors.max())
+        )
+        notes.append(
+            f"fleet.{number}: the first half of the power log predicts the energy of the second:"
+            f" off by {median} % in the median of {len(errors)} windows, {worst} % at worst"
+        )
+    return constants, notes
+
+
+def second_half_errors(group: Group, meters: Sequence[Metered]) -> Array:
+    """Return how far powers fitted to the first half of each log are off in the second.
+
+    Args:
+        group: see `fit_powers`.
+        meters: see `fit_powers`.
+
+    Returns:
+        Predicted / measured energy - 1 of each window of a second half, shape (windows,).
+    """
+    device, radio = group.device, group.radio
+    assert isinstance(device, Device)  # noqa: S101 - see `fit_powers`
+    assert isinstance(radio, Radio)  # noqa: S101 - see `fit_powers`
+    stated = _stated(device, radio)
+    parts, _ = _aligned(meters, stated)
+    return _halves(parts, stated, [*_fitted_states(device, radio)])
+
+
+def _stated(device: Device, radio: Radio) -> Array:
+    """Return the powers of the states by the scenario; see `scenario_powers`."""
+    return scenario_powers(radio, device.idle + radio.resting, device.working() - device.idle)
+
+
+def _aligned(meters: Sequence[Metered], stated: Array) -> tuple[list[_Rows], list[str]]:
+    """Return the intervals of each log by the clock of the recording, and notes on the clocks."""
     parts, notes = list[_Rows](), list[str]()
     for meter in meters:
         aligned = align(meter.timeline, meter.log, stated, meter.client)
         notes += aligned.notes
-        stretches = _stretches(aligned.log) + _STRETCHES * len(parts)
         amounts = meter.timeline.amounts(aligned.log.begin, aligned.log.end)
+        stretches = _stretches(aligned.log) + _STRETCHES * len(parts)
         parts.append(_Rows(amounts, aligned.log.joules, stretches))
-    rows = _Rows(
-        np.concatenate([part.amounts for part in parts]),
-        np.concatenate([part.joules for part in parts]),
-        np.concatenate([part.stretches for part in parts]),
-    )
-    wanted = [state for state in _fitted_states(device, radio) if rows.amounts[:, state].any()]
-    fit = _identified(rows, stated, wanted)
-    if fit.powers[REST] < radio.resting:
-        seen, least = (format_number(each, ".3g") for each in (fit.powers[REST], radio.resting))
-        text = f"the clients of fleet.{number} draw {seen} W at rest, their radio alone {least} W"
-        wanted = "expected the meter of a whole client, or a scenario whose radio draws less"
-        raise DataError("power", f"{text} by the scenario; {wanted}")
-    constants = list(_constants(number, group, fit, len(rows.joules)))
-    notes += _kept(number, wanted, fit, radio)
-    notes += _halves(number, parts, stated, wanted)
-    return constants, notes
+    return parts, notes
 
 
 def _fitted_states(device: Device, radio: Radio) -> Iterator[int]:
@@ -203,7 +243,7 @@ def _identified(rows: _Rows, stated: Array, wanted: Sequence[int]) -> _Fit:
     The power with the largest relative error is taken from the scenario, one after another, until
     the error of each is at most the power itself, or that of the scenario.
     """
-    free = list(wanted)
+    free = [state for state in wanted if rows.amounts[:, state].any()]
     while True:
         fit = _least_squares(rows, stated, free)
         others = [state for state in free if state != REST]
@@ -276,30 +316,14 @@ def _kept(number: int, wanted: Sequence[int], fit: _Fit, radio: Radio) -> Iterat
         yield f"fleet.{number}: the power log does not show {names}, kept from the scenario"
 
 
-def _halves(
-    number: int, parts: Sequence[_Rows], stated: Array, wanted: Sequence[int]
-) -> Iterator[str]:
-    """Yield how well the first half of each log predicts the energy of the second."""
-    first, errors = list[_Rows](), list[float]()
-    for part in parts:
-        middle = len(part.joules) // 2
-        first.append(part.take(np.arange(len(part.joules)) < middle))
-    early = _Rows(
-        np.concatenate([part.amounts for part in first]),
-        np.concatenate([part.joules for part in first]),
-        np.concatenate([part.stretches for part in first]),
-    )
-    powers = _identified(early, stated, [s for s in wanted if early.amounts[:, s].any()]).powers
+def _halves(parts: Sequence[_Rows], stated: Array, wanted: Sequence[int]) -> Array:
+    """Return the errors of windows of the second half of each log; see `second_half_errors`."""
+    first = [part.take(slice(len(part.joules) // 2)) for part in parts]
+    powers, errors = _identified(_Rows.join(first), stated, wanted).powers, list[float]()
     for part in parts:
         later = np.arange(len(part.joules) // 2, len(part.joules))
         for window in np.array_split(later, min(_WINDOWS, len(later))):
             measured = float(part.joules[window].sum())
             if measured > 0:
                 errors.append(float((part.amounts[window] @ powers).sum()) / measured - 1.0)
-    if errors:
-        off = np.abs(errors)
-        median, worst = (format_number(100 * each, ".2g") for each in (np.median(off), off.max()))
-        yield (
-            f"fleet.{number}: the first half of the power log predicts the energy of the second:"
-            f" off by {median} % in the median of {len(off)} windows, {worst} % at worst"
-        )
+    return np.array(errors)

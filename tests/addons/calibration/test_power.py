@@ -147,6 +147,7 @@ def test_the_calibrated_scenario_has_powers_and_intervals(runs: Path, tmp_path: 
     found.write(study() | {"fleet": [GUESS]}, place)
     (group,) = load(place).variants[0].scenario.fleet
     assert group.device.idle == pytest.approx(2.7, rel=0.01)
+    assert isinstance(group.radio, Radio)
     assert group.radio.energy_up == 1e-6
     assert {"device.idle", "device.active", "radio.energy_down"} <= set(group.intervals)
 
@@ -257,7 +258,7 @@ def test_runs_of_several_seeds_have_no_one_power_log(meter: Path, tmp_path: Path
 
 
 def test_a_meter_of_the_processor_alone_is_refused(runs: Path, meter: Path) -> None:
-    listening = GUESS | {"radio": {**RADIO, "listen": "9 W"}}  # type: ignore[dict-item]
+    listening = GUESS | {"radio": {**RADIO, "listen": "9 W"}}
     with pytest.raises(DataError, match="at rest, their radio alone 9 W by the scenario"):
         calibrate(
             runs,

@@ -28,9 +28,7 @@ def _walk(seconds: int, *, noise: float) -> pd.DataFrame:
     watts = 3.0 + 0.5 * (down > 0) + 4e-3 * down + 9e-3 * up
     return pd.DataFrame(
         {
-            "timestamp": pd.date_range("2021-01-23 07:09:06", periods=seconds, freq="s").astype(
-                str
-            ),
+            "timestamp": dates.astype(str),
             "provider": "TMobile",
             "direction": "downlink",
             "downlink_mbps": down,

@@ -16,7 +16,7 @@ from fedsim.core.blocks.units import factor
 from fedsim.core.errors import DataError
 from fedsim.core.files import read_bytes
 from fedsim.core.ports import Array
-from fedsim.physics.headers import CLOCK, Column, parse_heading, split_cells, words
+from fedsim.physics.headers import CLOCK, Column, Heading, parse_heading, split_cells, words
 from fedsim.physics.tables import TraceTable, read_table
 
 KEY = "power"
@@ -27,7 +27,7 @@ _ENERGY = Column("J", "J", "J", words("energy joule joules consumed"), preferred
 # No quantity of a scenario is in volts or amperes, so their units are read here.
 _VOLTAGE = Column("voltage", words=words("voltage volt volts"), preferred="bus")
 _CURRENT = Column("current", words=words("current ampere amperes amps"), preferred="avg")
-_THOUSANDTHS = re.compile(r"(?P<micro>u|\N{MICRO SIGN}|micro)?(?P<milli>m|milli)?[VA](?![a-z])")
+_ELECTRICAL = re.compile(r"(?:^|[ _(\[])([um\N{MICRO SIGN}]?)[VA][)\]]?$")
 
 ACCEPTED = (
     "CSV with a time and a power, a running total of energy, or a voltage and a current (units in"
@@ -71,31 +71,38 @@ def read_power(path: Path) -> PowerLog:
         return _perf(path, text)
     titles = split_cells(lines[0]) if lines else []
     for kind in (_POWER, _ENERGY):
-        if _shows(titles, kind):
+        if shown := _shown(titles, kind):
+            # Meters show W as often as mW, so none is assumed.
+            title = shown[0].text
+            if not shown[0].unit and shown[0].name.split()[-1] in kind.words:
+                wanted = f"expected one, such as {title}_m{kind.unit} or {title}_{kind.unit}"
+                refuse(path, 1, f"{title} has no unit; {wanted}", lines[0])
             return _measured(read_table(path, (_TIME, kind), KEY), kind)
-    if _shows(titles, _VOLTAGE) and _shows(titles, _CURRENT):
+    scales = [_scale(titles, column) for column in (_VOLTAGE, _CURRENT)]
+    if all(scales):
         table = read_table(path, (_TIME, _VOLTAGE, _CURRENT), KEY)
-        return _measured(table, _POWER, _scale(titles, _VOLTAGE) * _scale(titles, _CURRENT))
+        return _measured(table, _POWER, scales[0] * scales[1])
     return refuse(path, 1, f"expected {ACCEPTED}", lines[0] if lines else "")
 
 
-def _shows(titles: Sequence[str], column: Column) -> bool:
-    """Return whether a header has a column, by a word or by its unit."""
-    headings = [parse_heading(title) for title in titles]
-    named = any(not column.words.isdisjoint(heading.name.split()) for heading in headings)
-    return named or any(
-        heading.unit and column.unit and factor(heading.unit, column.unit) for heading in headings
-    )
+def _shown(titles: Sequence[str], column: Column) -> list[Heading]:
+    """Return the headings that may be a column, by a word or by their unit."""
+    return [
+        heading
+        for heading in map(parse_heading, titles)
+        if not column.words.isdisjoint(heading.name.split())
+        or (heading.unit and column.unit and factor(heading.unit, column.unit) is not None)
+    ]
 
 
 def _scale(titles: Sequence[str], column: Column) -> float:
-    """Return the unit of a voltage in V, or of a current in A, by the end of its title."""
-    named = [t for t in titles if not column.words.isdisjoint(parse_heading(t).name.split())]
-    title = next((t for t in named if column.preferred in t.lower()), named[0])
-    found = [*_THOUSANDTHS.finditer(re.split(r"[ _(\[]", title)[-1] if title else "")]
-    if not found:
-        return 1.0
-    return 1e-6 if found[0]["micro"] else 1e-3 if found[0]["milli"] else 1.0
+    """Return the unit of a voltage in V, or of a current in A; 0 if no title has one."""
+    named = [heading.text for heading in _shown(titles, column)]
+    title = next((text for text in named if column.preferred in text.lower()), *named[:1] or [""])
+    found = _ELECTRICAL.search(title)
+    if found is None:
+        return 0.0
+    return {"u": 1e-6, "m": 1e-3, "": 1.0}[found[1].replace("\N{MICRO SIGN}", "u")]
 
 
 def _measured(table: TraceTable, kind: Column, scale: float = 1.0) -> PowerLog:

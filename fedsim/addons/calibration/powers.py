@@ -136,10 +136,10 @@ def fit_powers(
     rows, wanted = _Rows.join(parts), [*_fitted_states(device, radio)]
     fit = _identified(rows, stated, wanted)
     if fit.powers[REST] < radio.resting:
-        rest, least = (format_number(each, ".3g") for each in (fit.powers[REST], radio.resting))
-        text = f"the clients of fleet.{number} draw {rest} W at rest, their radio alone {least} W"
-        wanted = "expected the meter of a whole client, or a scenario whose radio draws less"
-        raise DataError("power", f"{text} by the scenario; {wanted}")
+        idle, least = (format_number(each, ".3g") for each in (fit.powers[REST], radio.resting))
+        text = f"the clients of fleet.{number} draw {idle} W at rest, their radio alone {least} W"
+        accepted = "expected the meter of a whole client, or a scenario whose radio draws less"
+        raise DataError("power", f"{text} by the scenario; {accepted}")
     constants = list(_constants(number, group, fit, len(rows.joules)))
     seen = [state for state in wanted if rows.amounts[:, state].any()]
     notes += _kept(number, seen, fit, radio)

@@ -178,7 +178,7 @@ FORMATS = {
         "Timestamp(ms),Voltage (mV),Current(uA)", 1e3 * SECONDS, 5e3 + 0 * WATTS, 2e5 * WATTS
     ),
     "rapl": _csv("time_s,energy_uj", SECONDS, 1e6 * TOTALS),
-    "plug": _csv("time,apower,voltage", 1.7e9 + SECONDS, WATTS, 230 + 0 * WATTS),
+    "plug": _csv("time,apower_W,voltage", 1.7e9 + SECONDS, WATTS, 230 + 0 * WATTS),
     "perf": "# started on Mon\n\n#  time  counts unit events\n" + PERF,
     "perf -x,": PERF.replace(" Joules ", ",Joules,").replace("              ", ","),
 }
@@ -199,18 +199,22 @@ def test_a_pause_of_the_meter_is_no_energy_and_a_time_that_stands_twice_loses_no
     place = tmp_path / "log.csv"
     place.write_text(_csv("seconds,W", np.array([0.0, 1.0, 2.0, 90.0, 91.0]), np.full(5, 3.0)))
     np.testing.assert_array_equal(read_power(place).joules, [3.0, 3.0, 3.0])
-    place.write_text(_csv("seconds,energy", np.array([0.0, 1.0, 1.0, 2.0]), np.array([0, 1, 4, 6])))
+    place.write_text(
+        _csv("seconds,energy_J", np.array([0.0, 1.0, 1.0, 2.0]), np.array([0, 1, 4, 6]))
+    )
     np.testing.assert_array_equal(read_power(place).joules, [1.0, 5.0])
 
 
 # What cannot be used is refused by name.
 
 WRONG = {
-    "power\n1\n": "does not say which column is seconds",
+    "power_W\n1\n": "does not say which column is seconds",
     "": "expected CSV with a time and a power",
     "seconds,W\n0,1\n2,1\n1,1\n": "line 4: times must not decrease",
     "seconds,W\n0,1\n1,-2\n": "a power must be 0 or more",
-    "seconds,energy\n0,5\n1,4\n": "a running total of energy must not fall",
+    "seconds,energy_J\n0,5\n1,4\n": "a running total of energy must not fall",
+    "time,power\n0,1\n1,1\n": "power has no unit; expected one, such as power_mW or power_W",
+    "time,voltage,current\n0,5,1\n1,5,1\n": "units in the header",
     "seconds,W\n0,1\n0,1\n": "expected 2 or more",
     "seconds,power_V\n0,1\n1,1\n": "give a power in a unit such as W",
     "1.0 2.00 Joules power/energy-pkg/\nnonsense\n": "line 2: expected a time and Joules",

@@ -41,6 +41,9 @@ from fedsim.scenario import Group
 _STRETCHES = 24
 """Stretches of time of one log whose errors are taken for independent."""
 
+_LEAST = 50
+"""Intervals of a log that are needed: two for each stretch."""
+
 _WINDOWS = 20
 """Windows of the second half of a log, whose energy the first half predicts."""
 
@@ -184,6 +187,11 @@ def _aligned(meters: Sequence[Metered], stated: Array) -> tuple[list[_Rows], lis
         aligned = align(meter.timeline, meter.log, stated, meter.client)
         notes += aligned.notes
         amounts = meter.timeline.amounts(aligned.log.begin, aligned.log.end)
+        if len(amounts) < _LEAST:
+            text = (
+                f"the power log of {meter.client} has {len(amounts)} intervals within the recording"
+            )
+            raise DataError("power", f"{text}; expected {_LEAST} or more")
         stretches = _stretches(aligned.log) + _STRETCHES * len(parts)
         parts.append(_Rows(amounts, aligned.log.joules, stretches))
     return parts, notes
@@ -220,7 +228,7 @@ def _least_squares(rows: _Rows, stated: Array, free: Sequence[int]) -> _Fit:
     wanted = (rows.joules - rows.amounts @ powers) * weights
     sizes = np.sqrt((columns * columns).sum(axis=0))
     columns = columns / sizes
-    powers[chosen] = lsq_linear(columns, wanted, bounds=(0.0, np.inf)).x / sizes
+    powers[chosen] = lsq_linear(columns, wanted, bounds=(0.0, np.inf), method="bvls").x / sizes
     # The jackknife: the spread of the powers where one stretch at a time is left out.
     groups, which = np.unique(rows.stretches, return_inverse=True)
     count, unknown = len(groups), len(chosen)
@@ -244,13 +252,13 @@ def _identified(rows: _Rows, stated: Array, wanted: Sequence[int]) -> _Fit:
     the error of each is at most the power itself, or that of the scenario.
     """
     free = [state for state in wanted if rows.amounts[:, state].any()]
+    while alike := [state for state in free if state != REST and _alike(rows.amounts, free, state)]:
+        free.remove(max(alike, key=_ORDER.index))
     while True:
         fit = _least_squares(rows, stated, free)
-        others = [state for state in free if state != REST]
         halves = fit.quantile * np.sqrt(np.diag(fit.covariance))
-        sizes = np.maximum(fit.powers, stated)
-        unsure = {state: float(halves[state] / max(sizes[state], 1e-300)) for state in others}
-        unsure |= {state: np.inf for state in others if _alike(rows.amounts, free, state)}
+        sizes = np.maximum(np.maximum(fit.powers, stated), np.finfo(float).tiny)
+        unsure = {state: float(halves[state] / sizes[state]) for state in free if state != REST}
         if not unsure or max(unsure.values()) <= 1.0:
             return fit
         free.remove(max(unsure, key=lambda state: (unsure[state], _ORDER.index(state))))

@@ -239,6 +239,12 @@ def test_a_log_of_another_device_does_not_follow_the_recording(runs: Path, tmp_p
         calibrated(runs, PowerFile(place, "client-1"))
 
 
+def test_a_log_of_few_intervals_is_refused(runs: Path, tmp_path: Path) -> None:
+    place = write_watts(ledger(runs, "client-1", 0.6), tmp_path / "coarse.csv")
+    with pytest.raises(DataError, match="intervals within the recording; expected 50 or more"):
+        calibrated(runs, PowerFile(place, "client-1"))
+
+
 @pytest.mark.parametrize(
     ("client", "text"),
     [

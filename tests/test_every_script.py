@@ -53,6 +53,7 @@ TESTED = {
     "papers/run": "test_papers",
     "reality/calibrating": "test_reality",
     "reality/energy": "test_reality_energy",
+    "reality/meters": "test_reality_meters",
     "reality/kernel": "test_reality_linux",
     "reality/live_links": "test_reality_live",
     "reality/lora": "addons/lorawan/test_lora_network",

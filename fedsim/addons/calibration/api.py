@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from fedsim.addons.calibration.constants import (
+    DEVICE_POWERS,
     LATENCY,
     LINK,
     RADIO,
+    RADIO_POWERS,
     SAME,
     WAYS,
     CannotTell,
@@ -24,13 +26,24 @@ from fedsim.addons.calibration.constants import (
 from fedsim.addons.calibration.doubts import before_fit
 from fedsim.addons.calibration.fitting import NetworkFit, messages_of, shown_messages
 from fedsim.addons.calibration.fleet_block import fleet_of, format_constant, write_scenario
+from fedsim.addons.calibration.meters import read_power
+from fedsim.addons.calibration.powers import Metered, fit_powers
 from fedsim.addons.calibration.prediction import Prediction
 from fedsim.addons.calibration.readers import Direction, read_recording
-from fedsim.addons.calibration.recording import ALL, MESSAGES, in_rounds, join, number_clients
+from fedsim.addons.calibration.recording import (
+    ALL,
+    MESSAGES,
+    WORK,
+    in_rounds,
+    join,
+    number_clients,
+)
+from fedsim.addons.calibration.timeline import timeline
 from fedsim.addons.calibration.work import fit_device
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names, nearest
 from fedsim.core.errors import DataError
+from fedsim.core.remarks import hearing
 from fedsim.core.tables import listing
 from fedsim.core.text import format_number
 from fedsim.physics.devices import Device
@@ -68,6 +81,24 @@ class FurtherRecording(NamedTuple):
         if colon and way == "down":
             return cls(Path(rest), client if equals else ALL, "down")
         return cls(Path(path), client if equals else ALL)
+
+
+class PowerFile(NamedTuple):
+    """What a meter has recorded at one client.
+
+    Attributes:
+        path: the path of the file; see `fedsim.addons.calibration.meters`.
+        client: the client; empty if the recording has one alone.
+    """
+
+    path: Path
+    client: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "PowerFile":
+        """Read `meter.csv`, or `client-3=meter.csv`."""
+        client, _, path = text.rpartition("=")
+        return cls(Path(path), client)
 
 
 @dataclass(frozen=True)
@@ -139,6 +170,7 @@ def calibrate(
     each: bool = False,
     rounds: tuple[int, int] | None = None,
     operations: float | None = None,
+    power: Sequence[PowerFile] = (),
     blocks: Sequence[type[Spec]] = (),
 ) -> Calibration:
     """Fit the constants of a fleet to a recording by maximum likelihood.
@@ -154,6 +186,7 @@ def calibrate(
         each: whether constants are fitted per client, instead of per group.
         rounds: the first and the last round of the recording to use; None for all.
         operations: floating-point operations per task, if the recording lacks them.
+        power: power logs of clients; the powers of their groups are fitted to them.
         blocks: user-defined classes that the scenario names.
 
     Raises:
@@ -175,6 +208,8 @@ def calibrate(
             reasons |= error.reasons
         else:
             constants, notes = [*constants, *fitted], [*notes, *work_notes]
+    metered, power_notes = _powers(fleet, power, recording, clients, kept)
+    constants, notes = [*constants, *metered], [*notes, *power_notes]
     noise = dict[str, float]()
     # Also if a device has failed: all reasons are reported together.
     if unknowns or link_unknowns:
@@ -267,7 +302,10 @@ def _place(fleet: ClientGroups, key: str) -> tuple[int, int]:
     if key in LINK:
         return len(fleet.groups), [*LINK].index(key)
     _, group, block, field = key.split(".")[:4]
-    return int(group), [*RADIO].index(field) + 10 if block == "radio" else "slowdown" in key
+    fields = (*DEVICE_POWERS, *RADIO, *RADIO_POWERS)
+    if block == "device" and field not in fields:
+        return int(group), -2 + ("slowdown" in key)
+    return int(group), fields.index(field)
 
 
 def _fleet(plan: Plan, *, each: bool) -> ClientGroups:
@@ -329,6 +367,8 @@ class _Kept:
     def __init__(self, fleet: ClientGroups, names: Sequence[str]) -> None:
         fields = [f"radio.{name}" for name in RADIO]
         fields += ["device.speed", "device.frequency", "device.slowdown.sigma"]
+        fields += [f"device.{name}" for name in DEVICE_POWERS]
+        fields += [f"radio.{name}" for name in RADIO_POWERS]
         known = [*fields, *(f"fleet.{n}.{f}" for n in range(len(fleet.groups)) for f in fields)]
         for name in names:
             if name not in known:
@@ -406,6 +446,67 @@ def _work(
     mean_of = _clients_of_a_round(fleet)
     fitted, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
     return [constant for constant in fitted if constant.key not in kept], notes
+
+
+def _powers(
+    fleet: ClientGroups,
+    files: Sequence[PowerFile],
+    recording: pd.DataFrame,
+    clients: NDArray[np.intp],
+    kept: _Kept,
+) -> tuple[list[FittedConstant], list[str]]:
+    """Return the powers of the groups whose clients have a power log, and notes.
+
+    Raises:
+        DataError: a log cannot be read, is of no recorded client, or does not follow what it did.
+    """
+    meters, notes = dict[int, list[Metered]](), list[str]()
+    for file in files:
+        client, rows = _recorded(file, recording, clients)
+        number = next(n for n in range(len(fleet.groups)) if client in fleet.clients(n))
+        group = fleet.groups[number]
+        if type(group.device) is not Device or type(group.radio) is not Radio:
+            text = f"fleet.{number}: got {group.device.kind} with {group.radio.kind}"
+            wanted = "expected a device and a radio of constant powers, such as pi-4 and wifi"
+            raise DataError("power", f"{text}; {wanted}")
+        with hearing() as heard:
+            log = read_power(file.path)
+        notes += heard
+        name = str(rows["client"].iloc[0])
+        meters.setdefault(number, []).append(Metered(name, timeline(rows, group.radio), log))
+    constants = list[FittedConstant]()
+    for number, found in meters.items():
+        fitted, more = fit_powers(number, fleet.groups[number], found)
+        constants += [each for each in fitted if each.key not in kept]
+        notes += more
+    return constants, notes
+
+
+def _recorded(
+    file: PowerFile, recording: pd.DataFrame, clients: NDArray[np.intp]
+) -> tuple[int, pd.DataFrame]:
+    """Return the client of a power log, from 0, and the client's observations.
+
+    Raises:
+        DataError: it has none, or they are of several runs.
+    """
+    known = {str(name): int(n) for name, n in zip(recording["client"], clients, strict=True)}
+    known.pop(ALL, None)
+    numbers = {str(n): n for n in known.values()}
+    if not file.client and len(known) == 1:
+        client = next(iter(known.values()))
+    elif file.client in known or file.client in numbers:
+        client = known[file.client] if file.client in known else numbers[file.client]
+    else:
+        got = f"got the client {file.client!r}" if file.client else "got no client"
+        wanted = f"expected CLIENT={file.path}, with one of {join_names([*known], 'or')}"
+        raise DataError("power", f"--power: {got}; {wanted}")
+    rows = recording[(clients == client) & recording["kind"].isin([*MESSAGES, *WORK])]
+    runs = rows["run"].nunique()
+    if runs != 1:
+        text = f"the recording has {runs} runs of {file.client or 'the client'}"
+        raise DataError("power", f"--power: {text}; expected one, to which the power log belongs")
+    return client, rows
 
 
 def _clients_of_a_round(fleet: ClientGroups) -> int | None:

@@ -45,6 +45,10 @@ _Operations = Annotated[
     float | None,
     typer.Option(metavar="N", min=1.0, help="operations per task, if LOG lacks them"),
 ]
+_Power = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLIENT=FILE", help="a power log of a client, to fit its powers to"),
+]
 _Place = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="scenario to write; NAME-calibrated.yaml if not given"),
@@ -61,6 +65,7 @@ def calibrate_command(
     each: _Each = False,
     rounds: _Rounds = None,
     operations: _Operations = None,
+    power: _Power = None,
     out: _Place = None,
     plugins: Plugins = None,
     quiet: Quiet = False,
@@ -69,9 +74,10 @@ def calibrate_command(
 
     Speeds, rates, latencies and the spread of times are estimated by
     maximum likelihood, with intervals that `fedsim robust` samples.
+    With --power, the powers of device and radio are fitted as well.
     Constants that the recording does not identify are listed.
     """
-    from fedsim.addons.calibration.api import FurtherRecording, calibrate
+    from fedsim.addons.calibration.api import FurtherRecording, PowerFile, calibrate
     from fedsim.cli.next_steps import command
     from fedsim.scenario.registries import blocks_in
 
@@ -89,6 +95,7 @@ def calibrate_command(
             each=each,
             rounds=None if rounds is None else _span(rounds),
             operations=operations,
+            power=[PowerFile.of(text) for text in power or ()],
             blocks=blocks_in(plugins or ()),
         )
         calibration.write(file, place)

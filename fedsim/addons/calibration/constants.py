@@ -17,6 +17,8 @@ from fedsim.scenario import Group, Scenario
 WAYS = {"up": "upload", "down": "download"}
 LATENCY = "latency"
 RADIO = (*WAYS, LATENCY)
+DEVICE_POWERS = ("idle", "active")
+RADIO_POWERS = ("base", "energy_up", "energy_down", "send", "receive", "tail_power")
 LINK = {"network.server.uplink": "uplink", "network.server.downlink": "downlink"}
 
 SAME = 0.01

@@ -26,6 +26,8 @@ _LETTERS = {
     "gwh": "GWh",
     "j": "J",
     "kj": "kJ",
+    "uj": "uJ",
+    "uw": "uW",
 }
 """Units that are unambiguous in lower case."""
 

@@ -99,7 +99,7 @@ def compare(
     from fedsim.core.errors import DataError
     from fedsim.results.analysis.battery_schedule import interval
 
-    with _errors():
+    with _errors() as work:
         request = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
         if every is not None and request.alone:
             raise DataError("every", "--every needs the tables: leave out the option of one output")
@@ -113,6 +113,7 @@ def compare(
         if request.alone:
             return
         _print_comparison(comparison, seconds)
+        work.begin()
         place = write_files(comparison, places, out, confidence)
     _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:

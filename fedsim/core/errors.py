@@ -5,6 +5,7 @@
 `RunError` and its subclasses: a run; exit code 1.
 `PeerError` and its subclasses: a connection of a live run; exit code 1.
 `OutputError`: the disk; exit code 1, or 2 if a file can never be written there.
+All exit with 1 once a command has done part of its work; see `fedsim.cli.app.Work`.
 """
 
 import errno

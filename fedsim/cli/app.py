@@ -453,7 +453,8 @@ def comparison_options(comparison: "Comparison", **others: object) -> dict[str, 
     """Return the options that determine the output of a comparison."""
     targets = [str(case.target) for case in comparison.cases]
     by = {"by": comparison.by} if comparison.by else {}
-    return {"targets": targets, "against": comparison.against, **by, **others}
+    every = {"every": comparison.schedule.every} if comparison.schedule else {}
+    return {"targets": targets, "against": comparison.against, **by, **every, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:

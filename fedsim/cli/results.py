@@ -97,22 +97,20 @@ def compare(
     """
     from fedsim.cli.compare_output import Request, write_files
     from fedsim.core.errors import DataError
-    from fedsim.results.analysis.battery_schedule import interval
 
     with _errors() as work:
         request = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
-        if every is not None and request.alone:
+        if every is not None and request.alone and request.form != "json":
             raise DataError("every", "--every needs the tables: leave out the option of one output")
-        seconds = None if every is None else interval(every)
         if out is not None:
             check_out(out, file=request.figure)
         share = practical_difference(practical)
-        comparison = _comparison(places, targets, against, (confidence, share), by)
+        comparison = _comparison(places, targets, against, (confidence, share), by, every)
         for text in request.answer(comparison, places, style, columns):
             typer.echo(text, nl=False)
         if request.alone:
             return
-        _print_comparison(comparison, seconds)
+        _print_comparison(comparison)
         work.begin()
         place = write_files(comparison, places, out, confidence)
     _out.print(f"tables and figures in {escape(str(place))}")
@@ -128,38 +126,29 @@ def _comparison(
     against: str | None,
     level: tuple[float, float],
     by: str | None,
+    every: str | None,
 ) -> "Comparison":
     """Return a comparison; if no run has ended, print the progress of each run, and raise."""
     from fedsim.core.errors import DataError
     from fedsim.results import analysis
 
     try:
-        return analysis.Comparison.of(places, targets or (), against, *level, by)
+        return analysis.Comparison.of(places, targets or (), against, *level, by, every)
     except DataError:
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)
         raise
 
 
-def _print_comparison(comparison: "Comparison", every: float | None) -> None:
-    """Print endings, answers, tables and notes; batteries also on a schedule."""
-    from fedsim.results.analysis.battery_schedule import schedule_table
-
-    scheduled = None
-    if every is not None:
-        runs = comparison.runs
-        scheduled, short = schedule_table(runs.by_name, runs.labels, every)
+def _print_comparison(comparison: "Comparison") -> None:
+    """Print endings, answers, tables and notes."""
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:  # with the tables, where an output is piped into a file
         _out.print(escape(text), style="yellow")
     for parts in comparison.explained_answers:
         print_answer(parts)
-    if comparison.batteries and (longest := comparison.batteries.answer()):
+    if longest := comparison.battery_answer:
         _out.print(f"{escape(longest)}\n")
-    if scheduled is not None:
-        _out.print(scheduled)
-        for text in short:
-            _out.print(escape(text))
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:

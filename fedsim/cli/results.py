@@ -272,25 +272,23 @@ def status_command(
 
 def _describe_running(now: "Snapshot") -> Iterator[str]:
     """Yield round and time left of each run that reports its progress."""
-    from fedsim.running.probe import duration
-    from fedsim.running.watching import time_left
+    from fedsim.running.watching import describe_left, time_left
 
     for run in now.running.values():
         if run.rounds:
             left = time_left(run)
-            time = f", {duration(left)} left at most" if not isnan(left) else ""
+            time = f", {describe_left(left)}" if not isnan(left) else ""
             yield f"{run.variant}, seed {run.seed}: round {run.round:,} of {run.rounds:,}{time}"
 
 
 def _ahead(now: "Snapshot", count: int) -> str:
     """Return the estimated time until the `count` unfinished runs have ended."""
-    from fedsim.running.probe import duration
-    from fedsim.running.watching import describe_saved
+    from fedsim.running.watching import describe_left, describe_saved
 
     if not count:
         return "all runs have ended"
     seconds = now.seconds
-    time = "time left: not known yet" if isnan(seconds) else f"{duration(seconds)} left at most"
+    time = "time left: not known yet" if isnan(seconds) else describe_left(seconds)
     if now.status.held:
         return time
     saved = f"no process is running: {describe_saved(len(now.done), len(now.runs))}"

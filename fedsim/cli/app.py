@@ -31,6 +31,7 @@ from fedsim.core.errors import (
     BlockError,
     DataError,
     FedsimError,
+    FrozenError,
     OccupiedError,
     OutputError,
     ScenarioError,
@@ -529,11 +530,12 @@ def _errors_of_user_code() -> Iterator[None]:
     try:
         with _error_document():
             yield
-    except (FedsimError, OSError, MemoryError):
-        raise
     except Exception as error:
         from fedsim.core.blocks.wording import said_by, user_line
 
+        # A defect of user code, although fedsim raises it.
+        if isinstance(error, _INTENDED) and not isinstance(error, FrozenError):
+            raise
         line = user_line(error)
         if line is None or os.environ.get(TRACEBACK):
             raise
@@ -542,6 +544,9 @@ def _errors_of_user_code() -> Iterator[None]:
         for text in (f"    {line.source}", said_by(error), *notes, _SHOW_ALL):
             err.print(escape(text), highlight=False)
         raise typer.Exit(1) from None
+
+
+_INTENDED = (FedsimError, OSError, MemoryError)
 
 
 class Work:

@@ -109,6 +109,10 @@ class BlockError(FedsimError):
     """A class cannot be used as a block, or a file of such classes cannot be read."""
 
 
+class FrozenError(FedsimError, AttributeError):
+    """A value of a block is set after the block was made; the text names the ways to set it."""
+
+
 _BEFORE = range(6)
 _CHANGED = ", which counts rounds and objectives otherwise, so that the figures cannot be compared"
 

@@ -194,7 +194,7 @@ def test_more_seeds_are_not_advised_if_a_run_stopped_short_of_its_target(
     three = labels | {"c": "c"}
     found = answer(costs_of_three, target, three, rounds=rounds, against="a")
     assert "b (reached in 2 of 3 seeds) has too few seeds to tell" in found
-    assert found.endswith(f"; {advice}") is (advice != "run more seeds")
+    assert found.endswith(f";\n  {advice}") is (advice != "run more seeds")
 
 
 def test_the_cheapest_is_named_also_if_most_runs_missed_the_target() -> None:
@@ -326,7 +326,7 @@ def test_of_many_variants_the_first_ones_have_clauses() -> None:
     joules = {f"v{number}": [1.0 + number] for number in range(20)}
     sentence = answer(costs(joules), GAP, {name: name for name in joules}, against="v0")
     assert sentence.count(" takes ") == 12
-    assert sentence.endswith("; the tables have 7 more variants")
+    assert sentence.endswith(";\n  the tables have 7 more variants")
 
 
 def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
@@ -400,9 +400,12 @@ def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None
     assert said(SIX).startswith(f"{goal} with 33 % less energy than second (")
     table, labels = costs(SIX), {name: name for name in SIX}
     baseline = answer(table, GAP, labels, against="base")
-    assert baseline.startswith(
-        "Against base (baseline), energy to a gap below 0.001: best takes 77"
-    )
+    head, *clauses = baseline.split("\n  ")  # too long for one line
+    assert head == "Against base (baseline), energy to a gap below 0.001:"
+    starts = ["best takes 77", "second takes 6", "third takes 5", "cheap in two", "never never"]
+    assert len(clauses) == len(starts)
+    assert all(each.startswith(start) for each, start in zip(clauses, starts, strict=True))
+    assert [each.endswith(";") for each in clauses] == [True] * 4 + [False]
     missed = answer(table, GAP, labels, against="never")
     assert missed.startswith(f"never never reached a gap below 0.001; {goal} with 33 % less")
 

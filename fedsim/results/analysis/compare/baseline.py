@@ -11,6 +11,8 @@ from fedsim.results.analysis.compare.verdict import TOO_FEW, bare, find_worlds, 
 
 _CLAUSES = 12  # variants that the sentence is about; tables have the others
 
+_LONGEST = 200  # characters of a text on one line; a longer one has a line per clause
+
 _NAMES = 5  # variants without the target that are named
 
 
@@ -24,6 +26,8 @@ def against_baseline(
     stalled: Callable[[Mapping[str, str]], str] = lambda _: "",
 ) -> str:
     """Return what each variant costs beside the baseline, without a full stop.
+
+    A long text has one line per clause.
 
     Args:
         decisions: of all variants.
@@ -65,7 +69,11 @@ def against_baseline(
         parts.append(text)
     to = f"to {goal}" if goal else "over the whole run"
     evidence = f" ({known[0]})" if common and known[0] else ""
-    return f"Against {bare(names[baseline])} (baseline), {what} {to}{evidence}: {'; '.join(parts)}"
+    head = f"Against {bare(names[baseline])} (baseline), {what} {to}{evidence}:"
+    line = f"{head} {'; '.join(parts)}"
+    if len(line) <= _LONGEST:
+        return line
+    return "\n  ".join([head, *(f"{part};" for part in parts[:-1]), parts[-1]])
 
 
 def _grouped(clauses: Sequence[tuple[str, tuple[str, str], str]]) -> Iterator[str]:

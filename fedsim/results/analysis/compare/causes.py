@@ -219,14 +219,15 @@ class Causes:
         if cause == LAST_TAIL:
             return []
         sides = self.table.set_index("cause")[["one", "other"]]
-        rounds, unit = sides.loc[ROUNDS].mean(), UNITS.get(self.cost, "bit")
+        means, unit = sides.mean(axis=1), UNITS.get(self.cost, "bit")
+        rounds = float(means[ROUNDS])
         if cause == ROUNDS:
             parts = sides.drop(index=[ROUNDS, LAST_TAIL, *_UNITS.values()], errors="ignore")
             for name in parts.index.intersection(list(_UNITS)):
                 parts.loc[name] *= sides.loc[_UNITS[name]]
             return [quantity(float(parts.sum().mean()), unit)]
         if cause in _UNITS:
-            return [format_number(sides.loc[_UNITS[cause]].mean() * rounds, ".4g")]
+            return [format_number(float(means[_UNITS[cause]]) * rounds, ".4g")]
         sizes = [name for name, counted in _UNITS.items() if counted == cause]
         size = [quantity(float(sides.loc[sizes].sum().mean()), unit)] if sizes else []
         return [format_number(rounds, ".4g"), *size]

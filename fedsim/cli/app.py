@@ -31,6 +31,7 @@ from fedsim.core.errors import (
     BlockError,
     DataError,
     FedsimError,
+    FrozenError,
     OccupiedError,
     OutputError,
     ScenarioError,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from fedsim.results.analysis import Comparison
     from fedsim.results.record.outputs import Output
+    from fedsim.running.run import RunProgress, Watch
 
 _MODULES = {
     "run": "fedsim.cli.runs",
@@ -452,7 +454,8 @@ def comparison_options(comparison: "Comparison", **others: object) -> dict[str, 
     """Return the options that determine the output of a comparison."""
     targets = [str(case.target) for case in comparison.cases]
     by = {"by": comparison.by} if comparison.by else {}
-    return {"targets": targets, "against": comparison.against, **by, **others}
+    every = {"every": comparison.schedule.every} if comparison.schedule else {}
+    return {"targets": targets, "against": comparison.against, **by, **every, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:
@@ -527,11 +530,12 @@ def _errors_of_user_code() -> Iterator[None]:
     try:
         with _error_document():
             yield
-    except (FedsimError, OSError, MemoryError):
-        raise
     except Exception as error:
         from fedsim.core.blocks.wording import said_by, user_line
 
+        # A defect of user code, although fedsim raises it.
+        if isinstance(error, _INTENDED) and not isinstance(error, FrozenError):
+            raise
         line = user_line(error)
         if line is None or os.environ.get(TRACEBACK):
             raise
@@ -542,25 +546,55 @@ def _errors_of_user_code() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+_INTENDED = (FedsimError, OSError, MemoryError)
+
+
+class Work:
+    """Whether a command has done part of its work, which decides the exit code of an error."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Note that a part is done: from now on an error exits with 1, not with 2."""
+        self._has_begun = True
+
+    def follow(self, watch: "Watch") -> "Watch":
+        """Wrap a progress callback: a command has begun when a run has a round, or has ended."""
+
+        def report(progress: "RunProgress") -> None:
+            if progress.round or progress.ended:
+                self.begin()
+            watch(progress)
+
+        return report
+
+    @property
+    def code(self) -> int:
+        """The exit code of an error in the input."""
+        return 1 if self._has_begun else 2
+
+
 @contextmanager
-def errors() -> Iterator[None]:
+def errors() -> Iterator[Work]:
     """Turn errors that a user can correct into one readable block and an exit code."""
+    work = Work()
     try:
         with _errors_of_user_code():
-            yield
+            yield work
     except ScenarioError as error:
         err.print(error.title, style="red")
         for text in error.describe_faults():
             err.print(escape(_fitted(f"  {text}", "    ")), highlight=False)
-        raise typer.Exit(2) from None
+        raise typer.Exit(work.code) from None
     except OutputError as error:
         err.print(escape(_fitted(str(error))), style="red")
-        raise typer.Exit(2 if error.misplaced else 1) from None
+        raise typer.Exit(work.code if error.misplaced else 1) from None
     except (BlockError, DataError, OccupiedError, OSError) as error:
         if _is_unprinted(error):
             raise
         err.print(escape(_fitted(str(error))), style="red")
-        raise typer.Exit(2) from None
+        raise typer.Exit(work.code) from None
     except MemoryError:
         err.print("out of memory; finished runs are saved")
         raise typer.Exit(1) from None

@@ -247,7 +247,7 @@ def _seeds(now: Snapshot, variant: str) -> Iterator[tuple[str, str]]:
 
 def _tables(now: Snapshot, runs: Sequence[LiveRun]) -> Iterator[PageTable]:
     """Yield the tables of runs in progress, of failed ones, and of the events of each process."""
-    heads = ("run", "round", "reached", "energy", "left at most", "rounds/s", "worker")
+    heads = ("run", "round", "reached", "energy", "time left, at most", "rounds/s", "worker")
     failed = [
         words(f"{each.variant}, seed {seed}", reason)
         for each in now.status.variants

@@ -63,7 +63,7 @@ def clean(
     from fedsim.running.cleaning import KINDS, check_is_study, removable, remove
 
     selected = {"earlier": earlier, "trash": trash, "leftovers": leftovers}
-    with _errors():
+    with _errors() as work:
         check_is_study(place)
         with hold(place):
             kinds = [kind for kind in KINDS if selected[kind]] or [*KINDS]
@@ -76,6 +76,7 @@ def clean(
             size = format_size(sum(item.size for item in items))
             if not yes:
                 _confirm(size)
+            work.begin()
             remove(place, items)
     _out.print(f"removed {size}")
 

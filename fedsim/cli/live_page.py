@@ -16,8 +16,7 @@ from rich.text import Text
 from fedsim.core.errors import FedsimError
 from fedsim.core.text import format_number, quantity, visible
 from fedsim.results.record.live import LiveCampaign, LiveRun
-from fedsim.running.probe import duration
-from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
+from fedsim.running.watching import Key, Snapshot, Watcher, describe_left, headline, time_left
 
 _PAUSE = 1.0  # least seconds of real time between two readings of the folder
 
@@ -108,7 +107,7 @@ def _run_line(run: LiveRun, width: int) -> Table:
     state = run.doing or (f"{run.round:,} of {run.rounds:,}" if run.rounds else "running")
     left = time_left(run)
     if not isnan(left) and width >= _WIDE:
-        state += f", {duration(left)} left at most"
+        state += f", {describe_left(left)}"
     bar = ProgressBar(total=max(run.rounds, 1), completed=run.round)
     table.add_row(visible(f"{run.variant}, seed {run.seed}"), bar, visible(state))
     return table

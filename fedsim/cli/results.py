@@ -97,22 +97,21 @@ def compare(
     """
     from fedsim.cli.compare_output import Request, write_files
     from fedsim.core.errors import DataError
-    from fedsim.results.analysis.battery_schedule import interval
 
-    with _errors():
+    with _errors() as work:
         request = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
-        if every is not None and request.alone:
+        if every is not None and request.alone and request.form != "json":
             raise DataError("every", "--every needs the tables: leave out the option of one output")
-        seconds = None if every is None else interval(every)
         if out is not None:
             check_out(out, file=request.figure)
         share = practical_difference(practical)
-        comparison = _comparison(places, targets, against, (confidence, share), by)
+        comparison = _comparison(places, targets, against, (confidence, share), by, every)
         for text in request.answer(comparison, places, style, columns):
             typer.echo(text, nl=False)
         if request.alone:
             return
-        _print_comparison(comparison, seconds)
+        _print_comparison(comparison)
+        work.begin()
         place = write_files(comparison, places, out, confidence)
     _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:
@@ -127,38 +126,29 @@ def _comparison(
     against: str | None,
     level: tuple[float, float],
     by: str | None,
+    every: str | None,
 ) -> "Comparison":
     """Return a comparison; if no run has ended, print the progress of each run, and raise."""
     from fedsim.core.errors import DataError
     from fedsim.results import analysis
 
     try:
-        return analysis.Comparison.of(places, targets or (), against, *level, by)
+        return analysis.Comparison.of(places, targets or (), against, *level, by, every)
     except DataError:
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)
         raise
 
 
-def _print_comparison(comparison: "Comparison", every: float | None) -> None:
-    """Print endings, answers, tables and notes; batteries also on a schedule."""
-    from fedsim.results.analysis.battery_schedule import schedule_table
-
-    scheduled = None
-    if every is not None:
-        runs = comparison.runs
-        scheduled, short = schedule_table(runs.by_name, runs.labels, every)
+def _print_comparison(comparison: "Comparison") -> None:
+    """Print endings, answers, tables and notes."""
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:  # with the tables, where an output is piped into a file
         _out.print(escape(text), style="yellow")
     for parts in comparison.explained_answers:
         print_answer(parts)
-    if comparison.batteries and (longest := comparison.batteries.answer()):
+    if longest := comparison.battery_answer:
         _out.print(f"{escape(longest)}\n")
-    if scheduled is not None:
-        _out.print(scheduled)
-        for text in short:
-            _out.print(escape(text))
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:
@@ -282,25 +272,23 @@ def status_command(
 
 def _describe_running(now: "Snapshot") -> Iterator[str]:
     """Yield round and time left of each run that reports its progress."""
-    from fedsim.running.probe import duration
-    from fedsim.running.watching import time_left
+    from fedsim.running.watching import describe_left, time_left
 
     for run in now.running.values():
         if run.rounds:
             left = time_left(run)
-            time = f", {duration(left)} left at most" if not isnan(left) else ""
+            time = f", {describe_left(left)}" if not isnan(left) else ""
             yield f"{run.variant}, seed {run.seed}: round {run.round:,} of {run.rounds:,}{time}"
 
 
 def _ahead(now: "Snapshot", count: int) -> str:
     """Return the estimated time until the `count` unfinished runs have ended."""
-    from fedsim.running.probe import duration
-    from fedsim.running.watching import describe_saved
+    from fedsim.running.watching import describe_left, describe_saved
 
     if not count:
         return "all runs have ended"
     seconds = now.seconds
-    time = "time left: not known yet" if isnan(seconds) else f"{duration(seconds)} left at most"
+    time = "time left: not known yet" if isnan(seconds) else describe_left(seconds)
     if now.status.held:
         return time
     saved = f"no process is running: {describe_saved(len(now.done), len(now.runs))}"

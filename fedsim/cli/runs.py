@@ -81,7 +81,7 @@ def run_command(
     from fedsim.running.tracking import choose_trackers, split_blocks
     from fedsim.scenario import load
 
-    with _errors():
+    with _errors() as work:
         explain_state(lambda: "No run has begun. Repeat the command to start.")
         check_watch(watch=watch, browser=browser, quiet=quiet)
         share = _share(shard, jobs, cluster)
@@ -106,11 +106,13 @@ def run_command(
             try:
                 with show as callback, _theory():
                     explain_state(partial(_saved, plan, out, share, ended if fresh else None))
-                    result = make(watch=once(callback, ended), rescue=rescued.append)
+                    watch_runs = once(work.follow(callback), ended)
+                    result = make(watch=watch_runs, rescue=rescued.append)
             except Exception as error:
                 for part in rescued if share == WHOLE and not as_json else ():
                     report_part(part, count, error)
                 raise
+            work.begin()
             # Before the tables, so that failures are not missed.
             code = print_ends(result, labels, reported=share == WHOLE and not as_json)
             kept = _count_kept(result, before)

@@ -5,6 +5,7 @@
 `RunError` and its subclasses: a run; exit code 1.
 `PeerError` and its subclasses: a connection of a live run; exit code 1.
 `OutputError`: the disk; exit code 1, or 2 if a file can never be written there.
+All exit with 1 once a command has done part of its work; see `fedsim.cli.app.Work`.
 """
 
 import errno
@@ -106,6 +107,10 @@ class DataError(FedsimError):
 
 class BlockError(FedsimError):
     """A class cannot be used as a block, or a file of such classes cannot be read."""
+
+
+class FrozenError(FedsimError, AttributeError):
+    """A value of a block is set after the block was made; the text names the ways to set it."""
 
 
 _BEFORE = range(6)

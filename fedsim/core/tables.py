@@ -28,9 +28,12 @@ class Fitted(Table):
 
     Attributes:
         keys: the number of key columns, from the left, which name a row.
+        groups: the numbers of neighbouring columns after these that stay in one block, such as a
+            figure beside the one that it is compared with; further columns stay alone.
     """
 
     keys: int = 1
+    groups: Sequence[int] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the title, as wide as the terminal, then block after block."""
@@ -46,7 +49,7 @@ class Fitted(Table):
         texts = [_texts(console, column) for column in self.columns]
         floors = [_floor(*column) for column in texts]
         whole = [max(map(_widest, (head, *cells))) for head, cells in texts]
-        for places in _divide(floors, self.keys, width):
+        for places in _divide(floors, self.keys, width, self.groups):
             block = copy(self)
             block.title = block.caption = None
             room = width - _between(len(places))
@@ -90,18 +93,35 @@ def _between(columns: int) -> int:
     return 2 * columns + 1
 
 
-def _divide(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]:
-    """Yield the numbers of columns that fit beside one another, block by block."""
+def _divide(
+    floors: Sequence[int], keys: int, width: int, groups: Sequence[int] = ()
+) -> Iterator[list[int]]:
+    """Yield the numbers of columns that fit beside one another, block by block.
+
+    A group of columns that does not fit into one block is divided.
+    """
+
+    def fit(places: Sequence[int]) -> bool:
+        return sum(floors[n] for n in places) + _between(len(places)) <= width
+
     first = list(range(min(keys, len(floors))))
     block = list(first)
-    for place in range(len(first), len(floors)):
-        tried = [*block, place]
-        full = sum(floors[n] for n in tried) + _between(len(tried)) > width
-        if full and len(block) > len(first):
-            yield block
-            tried = [*first, place]
-        block = tried
+    for group in _grouped(range(len(first), len(floors)), groups):
+        parts = [group] if fit([*first, *group]) else [[place] for place in group]
+        for part in parts:
+            if not fit([*block, *part]) and len(block) > len(first):
+                yield block
+                block = list(first)
+            block = [*block, *part]
     yield block
+
+
+def _grouped(places: Sequence[int], groups: Sequence[int]) -> Iterator[list[int]]:
+    """Yield neighbouring places in groups of these sizes, and each further one alone."""
+    start = 0
+    for size in (*groups, *[1] * (len(places) - sum(groups))):
+        yield list(places[start : start + size])
+        start += size
 
 
 def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int]:
@@ -116,7 +136,7 @@ def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int
     return widths
 
 
-def plain(title: str, keys: int = 1) -> Table:
+def plain(title: str, keys: int = 1) -> Fitted:
     """Return a table in the common style, without columns.
 
     Args:
@@ -129,10 +149,15 @@ def plain(title: str, keys: int = 1) -> Table:
 
 
 def listing(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], keys: int = 1
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    keys: int = 1,
+    groups: Sequence[int] = (),
 ) -> Table:
-    """Return a plain table of texts, the first `keys` columns of which are keys."""
+    """Return a plain table of texts; for `keys` and `groups` see `Fitted`."""
     table = plain(title, keys)
+    table.groups = groups
     for head in heads:
         table.add_column(head)
     for row in rows:

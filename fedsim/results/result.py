@@ -270,6 +270,7 @@ class Result:
         against: str | None = None,
         confidence: float = 0.95,
         by: str | None = None,
+        every: str | None = None,
     ) -> "Comparison":
         """Compare the variants by their cost to reach a target, with confidence intervals.
 
@@ -281,10 +282,11 @@ class Result:
             confidence: of the intervals, between 0 and 1.
             by: the cost that the answers are about, such as "time"; by default CO2 if the runs
                 state their electricity, else energy.
+            every: time between trainings, such as "1 day": how many a battery lasts for.
 
         Raises:
-            DataError: there is no such variant or cost, no run evaluates a target, or no run can
-                be compared.
+            DataError: there is no such variant or cost, no run evaluates a target, no run can be
+                compared, or `every` is no duration or without batteries.
 
         Example:
             >>> list(result.compare("gap=1e5").frames())
@@ -292,7 +294,7 @@ class Result:
         """
         from fedsim.results.analysis import Comparison
 
-        return Comparison.of([self.folder], targets, against, confidence, by=by)
+        return Comparison.of([self.folder], targets, against, confidence, by=by, every=every)
 
     def causes(
         self, one: str, other: str, cost: str = "joules", *, target: str | None = None

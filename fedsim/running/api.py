@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from fedsim.core.atomic import check_folder
 from fedsim.core.blocks.in_memory import code_in
 from fedsim.core.blocks.spec import Spec
-from fedsim.core.blocks.wording import reject_renamed
+from fedsim.core.blocks.wording import listed, reject_renamed
 from fedsim.core.errors import OccupiedError, OutputError, RunWarning, TheoryWarning
 from fedsim.core.progress import current_activity
 from fedsim.core.signals import defer_signals
@@ -33,7 +33,7 @@ from fedsim.results.record.folder import RunFolder
 from fedsim.results.record.live import clear_live
 from fedsim.results.record.lock import hold, share
 from fedsim.results.record.scenarios import RUNS, Note, Tell, ignore_note
-from fedsim.results.record.studies import study_in
+from fedsim.results.record.studies import Study, study_in
 from fedsim.results.result import Result
 from fedsim.results.tracking import Tracker
 from fedsim.running import cluster as clusters
@@ -464,13 +464,31 @@ def _make_locked(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh
         return make(out)
 
 
+def _difference(study: Study, there: Study | None) -> str:
+    """Return in what the study of other processes differs, as a clause."""
+    if there is None:
+        return "it is not known of which scenario"
+    unlike = study.variants.keys() ^ there.variants.keys()  # in one of them only
+    if changed := [*study.changed_variants(there), *sorted(unlike)]:
+        return f"their scenario has another state of {listed(changed, _NAMED)}"
+    if study.seeds != there.seeds:
+        return "their scenario has other seeds"
+    if study.baseline != there.baseline:
+        names = (each.baseline or "none" for each in (there, study))
+        return "their scenario has the baseline {} instead of {}".format(*names)
+    return f"their scenario is {there.file or there.name}"
+
+
+_NAMED = 3  # variants
+
+
 def _make_shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
     """Make the runs in a folder into which other processes write other shards of the plan."""
     study = study_of(plan)
 
     def check() -> None:
-        if study_in(out) != study:
-            text = "other processes make runs of another version of the scenario there"
+        if (there := study_in(out)) != study:
+            text = f"other processes make runs there, and {_difference(study, there)}"
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
     with share(

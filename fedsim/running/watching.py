@@ -116,13 +116,22 @@ def describe_saved(saved: int, count: int) -> str:
     return f"{saved} of {count} {runs} finished and saved. Repeat the command to {step}."
 
 
+def describe_left(seconds: float) -> str:
+    """Return the largest time that may be left, in words.
+
+    >>> describe_left(9.2)
+    'at most about 9 s left'
+    """
+    return f"at most {duration(seconds)} left"
+
+
 def headline(now: Snapshot) -> str:
     """Return the state of a study in a line."""
     parts = [f"{len(now.done)} of {len(now.runs)} runs done", f"{len(now.running)} running"]
     if now.failed:
         parts.append(f"{len(now.failed)} failed")
     if not isnan(seconds := now.seconds) and not now.over:
-        parts.append(f"{duration(seconds)} left at most")
+        parts.append(describe_left(seconds))
     if not now.status.held:
         parts.append("no process is running")
     return visible(f"{now.status.name}: {', '.join(parts)}")

@@ -10,6 +10,7 @@ import fedsim
 from fedsim.cli.from_table import name_of, notes, scenario_text
 from fedsim.core.errors import DataError
 from fedsim.problems.tables.guess import guess
+from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from tests.problems import messy
 
 
@@ -270,3 +271,11 @@ def test_a_last_column_of_numbers_beside_a_column_of_classes_is_not_the_label_in
     named = frame[["state", "humidity", "temp"]].assign(target=frame["brood_temp"])
     named.to_csv(path, index=False)  # a column with a name of labels
     assert not any("label" in note for note in notes(guess(path)))
+
+
+def test_a_scenario_from_a_table_has_seeds_enough_for_the_sign_test(tmp_path: Path) -> None:
+    """With fewer `compare` prints that they are too few."""
+    path = tmp_path / "table.csv"
+    ordinary().to_csv(path, index=False)
+    variants = fedsim.load(written(path, tmp_path / "study")).variants
+    assert {len(variant.seeds) for variant in variants} == {fewest_seeds(0.95)}

@@ -76,8 +76,8 @@ def test_status_shows_the_rounds_and_the_time_left_of_runs_in_progress(tmp_path:
 
     fedsim.run(SWEPT, out=tmp_path, watch=watch)
     # 92,438 rounds are 122 s, and five pending runs take as long as all of its rounds, 132 s each.
-    assert "censor-0.01, seed 1: round 7,562 of 100,000, about 2 minutes left at most" in shown[0]
-    assert shown[0].rstrip().endswith("about 13 minutes left at most")
+    assert "censor-0.01, seed 1: round 7,562 of 100,000, at most about 2 minutes left" in shown[0]
+    assert shown[0].rstrip().endswith("at most about 13 minutes left")
 
 
 def test_what_was_cut_off_is_left_and_what_has_failed_says_why(tmp_path: Path) -> None:

@@ -83,3 +83,18 @@ def test_a_title_looks_alike_from_its_first_character_to_its_last() -> None:
         written = [each for each in line if each.text.strip()]
         assert "".join(each.text for each in written).strip() == text
         assert len({each.style for each in written}) == 1
+
+
+PAIRS = ("variant", "seeds", "time", "original time", "energy", "original energy")
+
+
+@every("width", [30, 45, 60, 75, 90, 120])
+def test_columns_of_a_group_stay_side_by_side(width: int) -> None:
+    """Unless the two of them are wider than the page: a re-priced cost beside the original one."""
+    row = ("fedavg-top-k", "5", "55.5 s\n50.1 to 58.2", "56.5 s\n51 to 59.3", "353 J", "1.09 kJ")
+    text = as_text(listing("re-priced", PAIRS, [row], groups=(1, 2, 2)), width)
+    for now, before in (("55.5 s", "56.5 s"), ("353 J", "1.09 kJ")):
+        lines = [line for line in text.splitlines() if now in line]
+        assert [before in line for line in lines] == [width >= 45]
+    assert max(map(len, text.splitlines())) <= width
+    assert all(cell in text for cell in ("353 J", "1.09 kJ", "56.5 s", "51 to 59.3"))

@@ -402,10 +402,20 @@ def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
             fedsim.run(SWEPT, out=tmp_path, shard="2/2")
             with pytest.raises(fedsim.OccupiedError, match="in use"):
                 fedsim.run(SWEPT, out=tmp_path)
-            with pytest.raises(fedsim.OccupiedError, match="another version of the scenario"):
-                fedsim.run(SWEPT | {"stop": {"rounds": 7}}, out=tmp_path, shard="2/2")
+            for name, (changes, difference) in others.items():
+                with pytest.raises(fedsim.OccupiedError, match=difference):
+                    fedsim.run(SWEPT | changes, out=tmp_path, shard="2/2")
+                refused.append(name)
 
+    names = [variant.name for variant in fedsim.load(SWEPT).variants]
+    others: dict[str, tuple[dict[str, Any], str]] = {
+        "edited": ({"stop": {"rounds": 7}}, f"another state of {names[0]}, "),
+        "seeds": ({"seeds": 7}, "other seeds"),
+        "baseline": ({"baseline": names[0]}, f"the baseline none instead of {names[0]}"),
+    }
+    refused = list[str]()
     result = fedsim.run(SWEPT, out=tmp_path, shard="1/2", watch=watch)
+    assert {*refused} == {*others}
     assert len(result.runs) == 2
     assert len(list(tmp_path.rglob(SUMMARY))) == 4
     with hold(tmp_path), pytest.raises(fedsim.OccupiedError, match="in use"):

@@ -278,3 +278,46 @@ def test_the_command_shows_complete_variants_beside_a_failed_one(
     assert reasons.count("broken, seed") == seeds
     assert "a defect" in reasons
     assert "broken" not in answer
+
+
+REFUSING = '''import fedsim
+from typing import Literal
+
+from fedsim.algorithms import GradientDescent
+
+
+class Refusing(GradientDescent):
+    """A method that refuses its data when it starts."""
+
+    kind: Literal["refusing"] = "refusing"
+
+    async def serve(self, server):
+        raise fedsim.DataError("data", "too few samples")
+'''
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_error_in_the_input_exits_with_1_once_another_run_is_complete(
+    others: int, tmp_path: Path
+) -> None:
+    """docs/commands.md: 2 if nothing began, 1 if something was done, but not everything."""
+    (tmp_path / "plugin.py").write_text(REFUSING)
+    refused = {"algorithm": {"kind": "refusing", "step_size": "1/L"}}
+    scenario = study(variants={"refused": refused, "fine": {}}) if others else small(**refused)
+    file = tmp_path / "study.yaml"
+    file.write_text(json.dumps(scenario))
+    command = ["run", str(file), "--plugin", str(tmp_path / "plugin.py")]
+    done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "runs")])
+    assert "too few samples" in done.stderr
+    assert done.exit_code == (1 if others else 2), done.output
+
+
+def test_a_figure_that_cannot_be_written_leaves_runs_so_that_something_was_done(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(json.dumps(study()))
+    (tmp_path / "runs/convergence.png").mkdir(parents=True)
+    done = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "runs")])
+    assert len(list(tmp_path.glob("runs/*/seed-*/summary.json"))) == 1
+    assert done.exit_code == 1, done.output

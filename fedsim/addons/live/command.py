@@ -116,7 +116,7 @@ def live_command(
     from fedsim.addons.live.meters import meter_of
     from fedsim.core.errors import DataError
 
-    with _errors():
+    with _errors() as work:
         check_watch(watch=watch, browser=browser, quiet=quiet)
         if meter is not None and processes:
             text = "got --meter and --processes; expected at most one of them"
@@ -133,9 +133,10 @@ def live_command(
                 processes=processes,
                 command=_words(file, overrides, plugins),
                 meter=measured,
-                watch=callback,
+                watch=work.follow(callback),
                 check=False,
             )
+        work.begin()
         code = _finish(result, plan, file, record, as_json=as_json, quiet=quiet)
     raise typer.Exit(code)
 
@@ -171,7 +172,7 @@ def serve(
     """
     from fedsim.addons.live import serve as serve_live
 
-    with _errors():
+    with _errors() as work:
         check_watch(watch=watch, browser=browser, quiet=quiet)
         access = _access(token, certificate, key, authority)
         plan, out = _prepare(file, overrides, plugins, out, record)
@@ -185,12 +186,13 @@ def serve(
                 out=out,
                 access=access,
                 timing=_timing(wait, silence),
-                watch=callback,
+                watch=work.follow(callback),
                 refused=_remark,
                 tell=_tell,
                 listening=_announce,
                 check=False,
             )
+        work.begin()
         code = _finish(result, plan, file, record, as_json=as_json, quiet=quiet)
     raise typer.Exit(code)
 

@@ -373,9 +373,10 @@ def price_table(place: Path, now: Sequence[Path], *, by_seed: bool = False) -> T
         rows.append((name, seeds, _median(costs_now["round"]), *cells))
     shown = [head for cost, _ in costs for head in _HEADS[cost]]
     heads = ("variant", "seed" if by_seed else "seeds", "rounds", *shown)
+    groups = 1, 1, *[len(_HEADS[cost]) for cost, _ in costs]  # now and before stay side by side
     several = not by_seed and any(row[1] != "1" for row in rows)
     ranges = "; median of seeds, and below it their range" if several else ""
-    return listing(f"Re-priced: {target.words}{ranges}", heads, rows)
+    return listing(f"Re-priced: {target.words}{ranges}", heads, rows, groups=groups)
 
 
 def _median(values: "pd.Series[float] | None", unit: str = "") -> str:

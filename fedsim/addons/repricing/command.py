@@ -45,7 +45,7 @@ def reprice_command(
     from fedsim.results.record.read import run_folders
     from fedsim.scenario.registries import blocks_in
 
-    with _errors():
+    with _errors() as work:
         if not overrides and run_folders(place):
             raise DataError("set", NO_OVERRIDE)
         if out is not None:
@@ -55,6 +55,7 @@ def reprice_command(
         result, refused = reprice_each(
             place, overrides or (), out, base=base, blocks=blocks, tell=_remark
         )
+        work.begin()
         print_answer(result.shown.explained_answer())
         _out.print(price_table(place, result.runs, by_seed=by_seed))
         _out.print(f"event logs and tables in {escape(str(out))}")

@@ -92,7 +92,7 @@ def robust(
     from fedsim.running.interrupts import explain_state
     from fedsim.scenario.registries import blocks_in
 
-    with _errors():
+    with _errors() as work:
         out = out or within(place, "robustness")
         check_out(out)
         explain_state(partial(describe_saved_prices, out))
@@ -111,6 +111,7 @@ def robust(
             base=base,
             practical=practical_difference(practical),
         )
+        work.begin()
         sampled = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
         options = {**sampled, "practical": known.practical}
         _report_robustness(known, place, out, options, as_json=as_json)

@@ -3,12 +3,11 @@
 import inspect
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from fedsim.core.blocks.wording import named_line
+from fedsim.core.blocks.wording import named_line, nearest
 from fedsim.core.errors import DataError
 from fedsim.core.extras import missing
 
@@ -32,8 +31,7 @@ def metric_class(given: object) -> type[Any] | None:
         if isinstance(named, type):
             return named
     names = {name for place in places for name in place.__all__ if name[0].isupper()}
-    near = get_close_matches(given, sorted(names), 3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ", such as MulticlassF1Score"
+    hint = nearest(given, sorted(names)) or ", such as MulticlassF1Score"
     raise DataError("measures", f"torchmetrics has no class {given!r}{hint}")
 
 

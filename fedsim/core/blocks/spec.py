@@ -19,11 +19,19 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from fedsim.core.blocks.nature import Nature
+from fedsim.core.errors import FrozenError
 
 # Defaults of fields, in the notation of a file.
 
@@ -152,6 +160,27 @@ class Spec(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         _take_per_cent(cls.__pydantic_fields__)
         type.__setattr__(cls, "__signature__", LazySignature())
+
+    if not TYPE_CHECKING:  # a type checker knows that pydantic refuses it
+
+        def __setattr__(self, name: str, value: object) -> None:
+            try:
+                super().__setattr__(name, value)
+            except ValidationError:
+                raise self._frozen(name) from None
+
+        def __delattr__(self, name: str) -> None:
+            try:
+                super().__delattr__(name)
+            except ValidationError:
+                raise self._frozen(name) from None
+
+    def _frozen(self, name: str) -> FrozenError:
+        return FrozenError(
+            f"{type(self).__name__}.{name} cannot be changed, since a run depends on its scenario"
+            ' alone: set values when it is loaded, fedsim.load(file, overrides=["stop.rounds=3"]);'
+            " the state of a method belongs into local variables"
+        )
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
         """Yield the block's natures, each with the key in the block that causes it.

@@ -9,6 +9,7 @@ from traceback import extract_tb
 from typing import NamedTuple, ParamSpec, TypeVar
 
 _LONGEST = 60
+_BEGUN = 3  # the fewest characters of a name that another one is suggested for as its beginning
 _FEW = 6  # the largest number of suggested names
 
 ALL_LISTED = 12
@@ -202,7 +203,8 @@ def _article(name: str) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the known name nearest to `name`, or an empty text.
 
-    If no name is similar, names that contain `name` are suggested: '5g-low' and others for "5g".
+    Names that begin with `name` go first: 'test_accuracy' for "test_acc", not 'test_auc'. If no
+    name is similar, names that contain `name` are suggested: '5g-low' and others for "5g".
     """
     names = [f"'{each}'" for each in closest(name, known)]
     return f"; did you mean {join_names(names, 'or')}?" if names else ""
@@ -213,11 +215,14 @@ def closest(name: object, known: Iterable[str]) -> list[str]:
 
     >>> closest("algoritm", ["algorithm", "seed"])
     ['algorithm']
+    >>> closest("test_acc", ["test_auc", "test_accuracy"])
+    ['test_accuracy']
     """
     folded = {name.casefold(): name for name in known}
     # Comparing a long text with all names would take long.
     asked = str(name).casefold()[:_LONGEST]
-    close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
+    begun = [each for each in folded if each.startswith(asked)] if len(asked) >= _BEGUN else []
+    close = _few(begun) or get_close_matches(asked, folded, n=1) or _longer(asked, folded)
     return [folded[each] for each in close]
 
 
@@ -239,13 +244,22 @@ def nearest_file(name: str, known: Iterable[str]) -> str:
 
 
 def _longer(asked: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that contain another one, if they are few.
-
-    A name that extends another result is left out: of '5g-low' and '5g-low-drx' the latter.
-    """
+    """Return the known names that contain another one, if they are few."""
     longer = [name for name in known if name.startswith(asked) or asked in name.split("-")]
-    longer = [each for each in longer if not any(each.startswith(f"{it}-") for it in longer)]
-    return longer if len(asked) > 1 and len(longer) <= _FEW else []
+    return _few(longer) if len(asked) > 1 else []
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """Return names that are suggested, without those that extend another one; none of many.
+
+    Of '5g-low' and '5g-low-drx' the former is left.
+    """
+    shown = [
+        name
+        for name in names
+        if not any(name.startswith((f"{other}-", f"{other}_")) for other in names)
+    ]
+    return shown if len(shown) <= _FEW else []
 
 
 def unknown(name: object, known: Sequence[str], hint: str = "", command: str = "") -> str:

@@ -445,7 +445,7 @@ class BatterySummary:
             names, second = "every variant", ""
         if by_runs:
             more = f", and {floor(rest.iloc[0]):,} with {second}" if second else ""
-            text = f"one charge {_enough(longest)} with {names}{more} ({seeds})"
+            text = f"one charge {enough(longest)} with {names}{more} ({seeds})"
             return text + _between_trainings(own["lasts_half_idle_s"])
         if not second:
             return f"half of the batteries last {_life(longest)} with every variant ({seeds})"
@@ -565,7 +565,7 @@ class BatterySummary:
             yield "by group of clients: fedsim report, or batteries.csv of fedsim compare"
 
 
-def _enough(trainings: float) -> str:
+def enough(trainings: float) -> str:
     """Return for how many whole trainings a charge is enough, after "one charge"."""
     if isinf(trainings):
         return "lasts for ever"

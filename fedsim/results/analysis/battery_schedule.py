@@ -9,7 +9,8 @@ every P,
 holds for the number n of trainings that a charge completes. R and I are those of `battery_lives`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.blocks.quantities import Duration
+from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity
-from fedsim.results.analysis.batteries import lives_of
+from fedsim.results.analysis.batteries import enough, lives_of
 
 _SLEEPING = 0.02
 """W, an example of a sleeping device: what is shown where idle power empties a battery."""
@@ -102,56 +104,102 @@ def schedule(lives: pd.DataFrame, every: float) -> pd.DataFrame:
     )
 
 
-def schedule_table(
-    runs: Mapping[tuple[str, int], Path], labels: Mapping[str, str], every: float
-) -> tuple[Table, list[str]]:
-    """Return a table of the variants' batteries on a schedule, and sentences on short lives.
+@dataclass(frozen=True)
+class BatterySchedule:
+    """How long the batteries of variants last if a training begins at a fixed interval.
 
-    Values are medians over the batteries of a variant and its seeds.
-
-    Raises:
-        DataError: no client has a battery.
+    Attributes:
+        every: time between the starts of two trainings, s.
+        figures: one row per variant: variant, every_s, run_s (the longest training), and the
+            medians over batteries and seeds of trainings, lasts_s, idle_watts and asleep_s, as
+            `schedule` has them.
+        labels: what to call each variant.
+        seeds: their number.
     """
-    lives = lives_of(runs)
-    if not len(lives):
-        raise DataError("every", "--every: no client of these runs has a battery")
-    found = schedule(lives, every)
-    table = plain(f"batteries if a training begins every {quantity(every, 's')}", keys=1)
-    for head in ("variant", "trainings per charge", "life", "idle power"):
-        table.add_column(head, justify="left" if head == "variant" else "right")
-    sentences = []
-    for variant, label in labels.items():
-        own = found[found["variant"] == variant]
-        if not len(own):
-            continue
-        known = own.dropna(subset=["trainings"])
-        if not len(known):
-            longest = float(lives.loc[lives["variant"] == variant, "run_s"].max())
-            reason = "batteries were empty or charged during the run: their idle power is not known"
-            if longest > every:
-                reason = f"a training takes {quantity(longest, 's')}, longer than the interval"
-            sentences.append(f"{label}: {reason}")
-            table.add_row(escape(label), "-", "-", "-")
-            continue
+
+    every: float
+    figures: pd.DataFrame
+    labels: Mapping[str, str]
+    seeds: int
+
+    @classmethod
+    def of(
+        cls, runs: Mapping[tuple[str, int], Path], labels: Mapping[str, str], every: float
+    ) -> "BatterySchedule":
+        """Read the batteries of runs.
+
+        Raises:
+            DataError: no client has a battery.
+        """
+        lives = lives_of(runs)
+        if not len(lives):
+            raise DataError("every", "--every: no client of these runs has a battery")
+        found = schedule(lives, every).astype({"variant": object})
+        known = found.dropna(subset=["trainings"]).groupby("variant", sort=False)
         middle = known[["trainings", "lasts_s", "idle_watts", "asleep_s"]].median()
-        table.add_row(
-            escape(label),
-            _count(middle["trainings"]),
-            _time(middle["lasts_s"]),
-            quantity(middle["idle_watts"], "W"),
-        )
-        if middle["lasts_s"] < every:
-            sentences.append(_describe_short(label, middle))
-    table.caption = (
-        "medians over batteries and seeds; n trainings of length T every P fit in a charge if n /"
-        " (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life) <= 1; life: until"
-        " a battery is empty, or too low for its client to take part; idle power: what a client"
-        " without work takes from its battery (device, radio and battery losses)"
-    )
-    return table, sentences
+        longest = lives.astype({"variant": object}).groupby("variant", sort=False)["run_s"].max()
+        figures = pd.DataFrame({"run_s": longest}).join(middle)
+        figures.insert(0, "every_s", every)
+        shown = [name for name in labels if name in figures.index]
+        figures = figures.loc[shown].rename_axis("variant").reset_index()
+        return cls(every, figures, labels, found["seed"].nunique())
+
+    def answer(self) -> str:
+        """Return which variant one charge is enough for most trainings of, and the next one.
+
+        The figures are those of the table. The text is empty if fewer than two are known.
+        """
+        known = self.figures.dropna(subset=["trainings"]).set_index("variant")["trainings"]
+        if len(known) < 2:
+            return ""
+        counts = np.floor(known).sort_values(ascending=False, kind="stable")
+        most, rest = counts.iloc[0], counts[counts < counts.iloc[0]]
+        first = [self.labels[str(name)] for name in counts.index[counts == most]]
+        names = join_names(first, "and") if len(rest) else "every variant"
+        more = ""
+        if len(rest):
+            more = f", and {_count(rest.iloc[0])} with {self.labels[str(rest.index[0])]}"
+        seeds = "one seed" if self.seeds == 1 else f"median over {self.seeds} seeds"
+        begins = f"if a training begins every {quantity(self.every, 's')}"
+        text = f"{begins}, one charge {enough(most)} with {names}{more} ({seeds})"
+        return f"{text}; idle power between trainings counts"
+
+    def table(self) -> Table:
+        """Return one row per variant, and below them sentences on short lives."""
+        table = plain(f"batteries if a training begins every {quantity(self.every, 's')}", keys=1)
+        for head in ("variant", "trainings per charge", "life", "idle power"):
+            table.add_column(head, justify="left" if head == "variant" else "right")
+        sentences = []
+        for row in self.figures.to_dict("records"):
+            label = self.labels[str(row["variant"])]
+            cells = "-", "-", "-"
+            if np.isnan(row["trainings"]):
+                sentences.append(f"{label}: {self._unknown(row['run_s'])}")
+            else:
+                watts = quantity(row["idle_watts"], "W")
+                cells = _count(row["trainings"]), _time(row["lasts_s"]), watts
+                if row["lasts_s"] < self.every:
+                    sentences.append(_describe_short(label, row))
+            table.add_row(escape(label), *cells)
+        table.caption = "\n".join([*map(escape, sentences), _RULE])
+        return table
+
+    def _unknown(self, longest: float) -> str:
+        """Return why it is not known how long the batteries of a variant last."""
+        if longest > self.every:
+            return f"a training takes {quantity(longest, 's')}, longer than the interval"
+        return "batteries were empty or charged during the run: their idle power is not known"
 
 
-def _describe_short(label: str, middle: "pd.Series[float]") -> str:
+_RULE = (
+    "medians over batteries and seeds; n trainings of length T every P fit in a charge if n /"
+    " (trainings of a charge without pauses) + (n - 1) (P - T) / (idle life) <= 1; life: until"
+    " a battery is empty, or too low for its client to take part; idle power: what a client"
+    " without work takes from its battery (device, radio and battery losses)"
+)
+
+
+def _describe_short(label: str, middle: Mapping[Hashable, Any]) -> str:
     """Return why a charge does not last until the second training."""
     count, watts = int(middle["trainings"]), middle["idle_watts"]
     done = "one training" if count == 1 else "no training"

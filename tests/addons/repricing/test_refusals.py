@@ -310,7 +310,7 @@ def test_one_variant_that_is_refused_leaves_the_others(tmp_path: Path) -> None:
     assert list(study_in(tmp_path / "priced").variants) == [*kept]  # type: ignore[union-attr]
     command = ["reprice", str(tmp_path / "before"), "--set", WIFI]
     done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "again")])
-    assert done.exit_code == 2
+    assert done.exit_code == 1  # some are priced; 2 would be that nothing began
     assert "original energy" in done.stdout
     assert "free" in done.stdout
     assert "timed, seeds 1, 2: participation.deadline" in " ".join(done.stderr.split())

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -122,7 +123,10 @@ def test_a_baseline_counts_where_all_studies_name_it(tmp_path: Path) -> None:
     fedsim.run(scenario, out=none)
     assert gather([one]).baseline == "gd"
     assert gather([one, none]).baseline == "one/gd"
-    assert gather([one, two]).baseline == ""  # they name different ones
+    several = gather([one, two])
+    assert several.baseline == ""  # they name different ones
+    assert any("the baseline base and gd (studies name several)" in t for t in several.left_out)
+    assert not gather([one]).left_out
     assert gather([one / "gd", one / "base"]).baseline == ""  # runs by themselves
     # An edited key takes effect without new runs.
     before = (one / "gd/seed-1/events.parquet").stat().st_mtime_ns
@@ -171,3 +175,14 @@ def test_means_over_different_seeds_have_a_note_everywhere(tmp_path: Path) -> No
         texts = as_text(result.shown.costs()), as_text(comparison.tables()[0]), page.note
         assert ["means are over different seeds" in text for text in texts] == [differ] * 3
     assert known == {True, False}
+
+
+def test_a_baseline_without_runs_is_named_in_a_note(tmp_path: Path) -> None:
+    scenario = small(fleet=FLEET, stop={"rounds": 2}, variants={"gd": GD, "again": GD})
+    fedsim.run({**scenario, "baseline": "gd"}, out=tmp_path)
+    note = "the baseline gd (none of its runs can be compared)"
+    assert not any(note in text for text in Comparison.of([tmp_path]).notes)
+    rmtree(tmp_path / "gd")
+    left = Comparison.of([tmp_path])
+    assert left.runs.baseline == ""
+    assert any(note in text for text in left.notes)

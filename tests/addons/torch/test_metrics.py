@@ -141,7 +141,7 @@ def test_held_out_clients_are_seen_whole(tmp_path: Path) -> None:
 @every(
     ("name", "options", "said"),
     [
-        ("MultiClassF1Score", {}, "did you mean MulticlassF1Score"),
+        ("MultiClassF1Score", {}, "did you mean 'MulticlassF1Score'"),
         ("MulticlassF1Score", {"classes": 3}, "MulticlassF1Score has no option classes; it has"),
         (
             "MulticlassAccuracy",

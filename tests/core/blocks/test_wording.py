@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.core.blocks.wording import (
+    closest,
     format_path,
     nearest,
     nearest_file,
@@ -74,3 +75,22 @@ def test_a_path_is_dotted() -> None:
 )
 def test_the_nearest_file_is_alike_without_its_suffix(name: str, hint: str) -> None:
     assert nearest_file(name, ["e.yaml", "slow-phones.yaml"]) == hint
+
+
+MEASURES = ("gap", "test_accuracy", "test_accuracy_lowest", "test_auc", "test_loss", "test_f1")
+
+
+@every(
+    ("asked", "meant"),
+    [
+        ("test_acc", ["test_accuracy"]),  # by letters alone, test_auc is nearer
+        ("TEST_ACC", ["test_accuracy"]),
+        ("test_a", ["test_accuracy", "test_auc"]),
+        ("test_l", ["test_loss"]),
+        ("tset_loss", ["test_loss"]),
+        ("ga", ["gap"]),  # too short for a beginning, near by letters
+        ("g", []),
+    ],
+)
+def test_a_name_that_begins_like_the_given_one_goes_first(asked: str, meant: list[str]) -> None:
+    assert closest(asked, MEASURES) == meant

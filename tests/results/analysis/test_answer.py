@@ -157,6 +157,46 @@ def test_seeds_that_are_too_few_are_said_to_be() -> None:
     )
 
 
+def curve(variant: str, seed: int, values: Sequence[float]) -> pd.DataFrame:
+    rounds = range(len(values))
+    table = {"variant": variant, "seed": seed, "round": rounds, "test_accuracy": values}
+    return pd.DataFrame(table)
+
+
+RISING, FLAT = np.linspace(0.1, 0.84, 41), np.full(41, 0.82)
+FLAT[:10] = np.linspace(0.1, 0.8, 10)
+CREEPING = FLAT.copy()
+CREEPING[-1] = 0.8203
+STALLED = "more seeds will not change that b ended at 0.82 (seed 2) with"
+REMEDY = "rounds: lower the target or run longer"
+
+
+@every(
+    ("values", "advice"),
+    [
+        (RISING, "run more seeds"),  # it was cut off on its way
+        (FLAT, f"{STALLED} no progress in the last 30 {REMEDY}"),
+        (CREEPING, f"{STALLED} progress of at most 0.0003 in the last 20 {REMEDY}"),
+        (FLAT[5:12], "run more seeds"),  # too short to tell
+    ],
+)
+def test_more_seeds_are_not_advised_if_a_run_stopped_short_of_its_target(
+    values: Sequence[float], advice: str
+) -> None:
+    joules = {"a": [1.0, 2.0, 1.5], "b": [1.3, 2.3, np.nan]}
+    runs = [(name, seed) for name in joules for seed in range(3)]
+    others = [curve(*run, np.linspace(0.1, 0.9, 41)) for run in runs if run != ("b", 2)]
+    rounds, target = pd.concat([*others, curve("b", 2, values)]), Target("test_accuracy", 0.85)
+    labels = {name: f"{name} (method)" for name in joules}
+    found = answer(costs(joules), target, labels, rounds=rounds)
+    assert found.endswith(f"; {advice}")
+    costs_of_three = costs(joules | {"c": [9.0, 8.0, 8.5]})
+    three = labels | {"c": "c"}
+    found = answer(costs_of_three, target, three, rounds=rounds, against="a")
+    assert "b (reached in 2 of 3 seeds) has too few seeds to tell" in found
+    assert found.endswith(f";\n  {advice}") is (advice != "run more seeds")
+
+
 def test_the_cheapest_is_named_also_if_most_runs_missed_the_target() -> None:
     """Medians are then infinite for all, and costs where a target was reached decide the order."""
     far = [np.nan] * 3
@@ -286,7 +326,7 @@ def test_of_many_variants_the_first_ones_have_clauses() -> None:
     joules = {f"v{number}": [1.0 + number] for number in range(20)}
     sentence = answer(costs(joules), GAP, {name: name for name in joules}, against="v0")
     assert sentence.count(" takes ") == 12
-    assert sentence.endswith("; the tables have 7 more variants")
+    assert sentence.endswith(";\n  the tables have 7 more variants")
 
 
 def test_what_runs_spent_that_missed_a_target_is_said_once_a_variant() -> None:
@@ -360,9 +400,12 @@ def test_the_sentence_is_on_the_cheapest_and_the_next_cheapest_of_many() -> None
     assert said(SIX).startswith(f"{goal} with 33 % less energy than second (")
     table, labels = costs(SIX), {name: name for name in SIX}
     baseline = answer(table, GAP, labels, against="base")
-    assert baseline.startswith(
-        "Against base (baseline), energy to a gap below 0.001: best takes 77"
-    )
+    head, *clauses = baseline.split("\n  ")  # too long for one line
+    assert head == "Against base (baseline), energy to a gap below 0.001:"
+    starts = ["best takes 77", "second takes 6", "third takes 5", "cheap in two", "never never"]
+    assert len(clauses) == len(starts)
+    assert all(each.startswith(start) for each, start in zip(clauses, starts, strict=True))
+    assert [each.endswith(";") for each in clauses] == [True] * 4 + [False]
     missed = answer(table, GAP, labels, against="never")
     assert missed.startswith(f"never never reached a gap below 0.001; {goal} with 33 % less")
 

@@ -1,11 +1,13 @@
 """Trainings at a fixed interval: a count in steps, a run with pauses, and what `compare` prints."""
 
 import asyncio
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,3 +156,29 @@ def test_a_fleet_without_batteries_has_no_schedule(tmp_path: Path) -> None:
 
 def test_days_and_weeks_are_intervals() -> None:
     assert [interval(text) for text in ("1 day", "2 weeks", "6 h")] == [86_400, 1_209_600, 21_600]
+
+
+def test_the_answer_has_the_counts_of_the_table_of_the_same_interval(tmp_path: Path) -> None:
+    """Without an interval it leaves idle power out; with one it must not, beside that table."""
+    battery = {"capacity": "100 J", "cutoff": "10 %", "threshold": "10 %"}
+    fleet = [{"count": 2, "device": DEVICE, "radio": "ideal", "battery": battery}]
+    few = {"stop": {"rounds": 2}}
+    fedsim.run(
+        small(fleet=fleet, stop={"rounds": 3}, variants={"few": few, "all": {}}), out=tmp_path
+    )
+    printed = json.loads(compared(tmp_path, "--every", "1 min", "--json").stdout)
+    counts = {row["variant"]: f"{row['trainings']:,.0f}" for row in printed["schedule"]}
+    alone = {row["variant"]: row for row in printed["batteries"]}
+    said = " ".join(compared(tmp_path, "--every", "1 min").stdout.split())
+    answer = f"every 60 s, one charge is enough for {counts['few']} trainings with few"
+    assert answer in said
+    assert f"and {counts['all']} with all (one seed)" in said
+    assert "take no power in between" not in said
+    unpaused = " ".join(compared(tmp_path).stdout.split())
+    assert "if the devices take no power in between" in unpaused
+    assert f"enough for {counts['few']} trainings" not in unpaused
+    assert int(counts["few"].replace(",", "")) < alone["few"]["lasts_half_runs"]
+    own = fedsim.open(tmp_path).compare(every="1 min").frames()["schedule"]
+    assert own["trainings"].tolist() == [row["trainings"] for row in printed["schedule"]]
+    files = pd.read_csv(tmp_path / "comparison/schedule.csv")
+    assert files["trainings"].tolist() == own["trainings"].tolist()

@@ -5,6 +5,7 @@ The sentence is about the cheapest variant that reached the target and the next 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -17,6 +18,7 @@ from fedsim.results.analysis.compare.baseline import against_baseline
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.quality import quality_clause
+from fedsim.results.analysis.compare.stalls import stalled_clause
 from fedsim.results.analysis.compare.verdict import State, Verdict, bare, find_worlds, judge
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
@@ -219,10 +221,14 @@ def answers(
         verdicts = _verdicts(decided, shown, worlds, against or _baseline(target, labels))
         for number, each in enumerate(verdicts):
             pair = names[each.one], names[each.other]
-            sentence = each.verdict.sentence(pair, LEADING[each.cost], target.goal)
+            words = LEADING[each.cost], target.goal
+            stalled = partial(stalled_clause, rounds, own, target)
             if several and against:
-                words = LEADING[each.cost], target.goal
-                sentence = against_baseline(decided, each.cost, against, short, words, worlds)
+                known = decided, each.cost, against, short, words, worlds
+                sentence = against_baseline(*known, stalled=stalled)
+            else:
+                advice = stalled({name: bare_labels[name] for name in each[1:3]})
+                sentence = each.verdict.sentence(pair, *words, advice or "run more seeds")
             # Quality is stated once, and against the baseline.
             whole = not (target.measure or number or (several and each.one == against))
             lost = _quality(rounds, arrived, each, labels) if whole else ""

@@ -1,15 +1,17 @@
 """The answer against a baseline: one clause per variant, the cheapest one first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import pandas as pd
 
 from fedsim.core.blocks.wording import join_names
 from fedsim.results.analysis.compare.dominance import Decisions
-from fedsim.results.analysis.compare.verdict import bare, find_worlds, judge
+from fedsim.results.analysis.compare.verdict import TOO_FEW, bare, find_worlds, judge
 
 _CLAUSES = 12  # variants that the sentence is about; tables have the others
+
+_LONGEST = 200  # characters of a text on one line; a longer one has a line per clause
 
 _NAMES = 5  # variants without the target that are named
 
@@ -21,8 +23,11 @@ def against_baseline(
     names: Mapping[str, str],
     words: tuple[str, str],
     worlds: pd.DataFrame | None = None,
+    stalled: Callable[[Mapping[str, str]], str] = lambda _: "",
 ) -> str:
     """Return what each variant costs beside the baseline, without a full stop.
+
+    A long text has one line per clause.
 
     Args:
         decisions: of all variants.
@@ -32,6 +37,7 @@ def against_baseline(
         words: the name of the cost, such as "energy", and what was to be reached; empty for the
             whole run.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
+        stalled: returns which runs of some variants further seeds would not help.
     """
     what, goal = words
     ranked = [name for name in decisions.rank(cost) if name != baseline and name in names]
@@ -58,9 +64,16 @@ def against_baseline(
         missed = f"never reach{'es' if one else ''} it"
         ended = f"{'was' if one else 'were'} ended by no stop rule"
         parts.append(f"{_named(never)} {missed if goal else ended}")
+    few = [name for name, each in zip(ranked, verdicts, strict=False) if each.reason == TOO_FEW]
+    if few and (text := stalled({name: bare(names[name]) for name in [*few, baseline]})):
+        parts.append(text)
     to = f"to {goal}" if goal else "over the whole run"
     evidence = f" ({known[0]})" if common and known[0] else ""
-    return f"Against {bare(names[baseline])} (baseline), {what} {to}{evidence}: {'; '.join(parts)}"
+    head = f"Against {bare(names[baseline])} (baseline), {what} {to}{evidence}:"
+    line = f"{head} {'; '.join(parts)}"
+    if len(line) <= _LONGEST:
+        return line
+    return "\n  ".join([head, *(f"{part};" for part in parts[:-1]), parts[-1]])
 
 
 def _grouped(clauses: Sequence[tuple[str, tuple[str, str], str]]) -> Iterator[str]:

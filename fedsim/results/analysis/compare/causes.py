@@ -122,6 +122,13 @@ _NAMES: Mapping[str, Mapping[str, _Name]] = {
 }
 """The parts of each cost, in the order of a table, and what a line calls them."""
 
+_UNITS: Mapping[str, str] = {
+    "payload": "uplink messages",
+    "headers": "uplink messages",
+    "downlink": "clients asked",
+}
+"""The causes that are per one of a number, itself a cause, and its name."""
+
 COLUMNS = ("cost", "variant", "against", "cause", "one", "other", "unit", "difference", "share")
 """The columns of `Causes.frame`."""
 
@@ -195,7 +202,35 @@ class Causes:
         # Means over seeds may differ the other way than the mean of what they make does.
         if (row["one"] - row["other"]) * row["difference"] <= 0 or one == other:
             return note
-        return f"{one} instead of {other}{name.each}{note and f' ({note})'}"
+        factors = self._factors(cause)
+        about = "about " * (self.seeds > 1)  # each seed has its own
+        times = "".join(f", \N{MULTIPLICATION SIGN} {about}{each}" for each in factors)
+        if cause == ROUNDS:
+            means = [format_number((row["one"] + row["other"]) / 2, ".4g"), *factors]
+            note = f"{' and '.join(means)}: means of both variants"
+        return f"{one} instead of {other}{name.each}{times}{note and f' ({note})'}"
+
+    def _factors(self, cause: str) -> list[str]:
+        """Return what the difference between both amounts of a cause is multiplied by.
+
+        These are means of both variants, as the value of Shapley has them. There are none for what
+        is no multiple.
+        """
+        if cause == LAST_TAIL:
+            return []
+        sides = self.table.set_index("cause")[["one", "other"]]
+        means, unit = sides.mean(axis=1), UNITS.get(self.cost, "bit")
+        rounds = float(means[ROUNDS])
+        if cause == ROUNDS:
+            parts = sides.drop(index=[ROUNDS, LAST_TAIL, *_UNITS.values()], errors="ignore")
+            for name in parts.index.intersection(list(_UNITS)):
+                parts.loc[name] *= sides.loc[_UNITS[name]]
+            return [quantity(float(parts.sum().mean()), unit)]
+        if cause in _UNITS:
+            return [format_number(float(means[_UNITS[cause]]) * rounds, ".4g")]
+        sizes = [name for name, counted in _UNITS.items() if counted == cause]
+        size = [quantity(float(sides.loc[sizes].sum().mean()), unit)] if sizes else []
+        return [format_number(rounds, ".4g"), *size]
 
     def _whole(self) -> str:
         one, other = (_figure(total, UNITS.get(self.cost, "bit")) for total in self.totals)

@@ -20,6 +20,8 @@ from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
+from fedsim.results.analysis.battery_schedule import BatterySchedule
+from fedsim.results.analysis.battery_schedule import interval as interval_of
 from fedsim.results.analysis.compare.answer import (
     Leading,
     answers,
@@ -297,6 +299,7 @@ class Comparison:
         chosen: whether the caller or the scenario chose `against`, so that the answers are about
             it.
         by: the cost that the answers are about, as a column; empty for the usual one.
+        schedule: how long batteries last with a training at a fixed interval; None if not asked.
     """
 
     runs: EndedRuns
@@ -306,6 +309,7 @@ class Comparison:
     practical: float = PRACTICAL
     chosen: bool = False
     by: str = ""
+    schedule: BatterySchedule | None = None
 
     @classmethod
     def of(
@@ -316,6 +320,7 @@ class Comparison:
         confidence: float = 0.95,
         practical: float = PRACTICAL,
         by: str | None = None,
+        every: str | None = None,
     ) -> "Comparison":
         """Compare the runs in some folders.
 
@@ -330,22 +335,29 @@ class Comparison:
             practical: costs whose ratio is nearer to 1 than this are the same.
             by: the cost that answers and causes are about, such as "time"; by default CO2 if the
                 runs state their electricity, else energy.
+            every: time between trainings, such as "1 day": how many a battery lasts for.
 
         Raises:
             DataError: the folders hold no run that can be compared, no run evaluates a target,
-                there is no such variant or cost, or the confidence is none.
+                there is no such variant or cost, the confidence is none, or the interval is none
+                or no client has a battery.
         """
         if not 0 < confidence < 1:
             text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
             raise DataError("confidence", text)
+        seconds = None if every is None else interval_of(every)
         runs = gather(places)
+        schedule = (
+            None if seconds is None else BatterySchedule.of(runs.by_name, runs.labels, seconds)
+        )
         baseline = runs.baseline or None if against is None else against
         other = _variant(runs.labels, baseline)
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         level = confidence, practical
         cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
         about = "" if by is None else read_cost(by, [(case.target, case.costs) for case in cases])
-        return cls(runs, other, confidence, tuple(cases), practical, baseline is not None, about)
+        chosen = baseline is not None
+        return cls(runs, other, confidence, tuple(cases), practical, chosen, about, schedule)
 
     def __repr__(self) -> str:
         answers = ("\n".join(map(_text, parts)) for parts in self.explained_answers)
@@ -452,7 +464,7 @@ class Comparison:
     def tables(self) -> list[Table]:
         """Return what a terminal shows below the answers: tables of costs and pairs by target.
 
-        At the end, tables of batteries, if clients have some.
+        At the end, tables of batteries, if clients have some, the last one on a schedule.
         """
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
@@ -480,7 +492,8 @@ class Comparison:
             title = self._title(f"quality at the end: paired {beside}", tested)
             labels = self.choose(self.cases[0], MOST_DRAWN)
             tables.append(quality_table(self.quality, labels, title))
-        return [*tables, *(self.batteries.tables() if self.batteries else ())]
+        batteries = self.batteries.tables() if self.batteries else []
+        return [*tables, *batteries, *([self.schedule.table()] if self.schedule else [])]
 
     @cached_property
     def quality(self) -> pd.DataFrame:
@@ -501,6 +514,16 @@ class Comparison:
         """How long batteries last; None if no client has one."""
         return BatterySummary.of(self.runs.by_name, self.runs.labels)
 
+    @property
+    def battery_answer(self) -> str:
+        """With which variants batteries last longest; empty if there is nothing to compare.
+
+        If trainings begin at a fixed interval, the figures are those of that schedule.
+        """
+        if self.schedule is not None:
+            return self.schedule.answer()
+        return self.batteries.answer() if self.batteries else ""
+
     def _title(self, *parts: str) -> str:
         """Return a title of parts that are not empty; it says so where a campaign was cut off."""
         mark = f"unfinished: {self.runs.extent} have ended" if self.runs.extent else ""
@@ -515,7 +538,8 @@ class Comparison:
         """Return all tables: of runs, variants, pairs and causes, with their target in front.
 
         The table `quality` has none: it is of the last models, as `Comparison.quality` has it.
-        If clients have batteries, there is the table `batteries` too; see `battery_figures`. The
+        If clients have batteries, there is the table `batteries` too; see `battery_figures`, and
+        with an interval of trainings the table `schedule`; see `BatterySchedule`. The
         column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
         names = "runs", "costs", "pairs", "causes"
@@ -531,7 +555,11 @@ class Comparison:
         joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
         joined["quality"] = self.quality.copy()
         joined["quality"].insert(0, "unfinished", self.runs.extent)
-        return joined | ({"batteries": self.batteries.figures} if self.batteries else {})
+        if self.batteries:
+            joined["batteries"] = self.batteries.figures
+        if self.schedule:
+            joined["schedule"] = self.schedule.figures
+        return joined
 
     def figures(self, *, titles: bool = True) -> dict[str, Figure]:
         """Return the figures: convergence, costs with intervals, and what is traded for what.

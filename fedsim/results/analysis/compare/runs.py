@@ -13,6 +13,7 @@ import pyarrow as pa
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import DataError, VersionError
 from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.tables import plain
@@ -308,6 +309,8 @@ def gather(places: Sequence[Path]) -> EndedRuns:
     rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
     baseline = _baseline(runs, variants)
+    if not baseline and len(names) > 1:
+        wrong += _ignored_baselines(runs)
     return EndedRuns(tuple(folders), rounds, summary, names, tuple(wrong), extent, baseline)
 
 
@@ -324,6 +327,14 @@ def _baseline(runs: Sequence[_Run], variants: Sequence[str]) -> str:
         if run.made.study and run.made.study.baseline == run.made.path.parent.name
     }
     return named.pop() if len(named) == 1 else ""
+
+
+def _ignored_baselines(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield why no baseline counts, although the studies of some runs name one."""
+    named = sorted({run.made.study.baseline for run in runs if run.made.study} - {""})
+    if named:
+        reason = "none of its runs can be compared" if len(named) == 1 else "studies name several"
+        yield f"the baseline {join_names(named, 'and')} ({reason}); answers are on the two cheapest"
 
 
 def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:

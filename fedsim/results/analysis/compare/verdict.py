@@ -128,21 +128,24 @@ class Verdict:
         both = f", both reached it in {pair.both}" if pair.missed else ""
         return f"{self.state} in {self._count}{both}" if pair.exact else str(self.state)
 
-    def sentence(self, names: tuple[str, str], what: str, goal: str) -> str:
+    def sentence(
+        self, names: tuple[str, str], what: str, goal: str, advice: str = "run more seeds"
+    ) -> str:
         """Return the verdict as a sentence, without its full stop.
 
         Args:
             names: of the variant, and of the one it is compared with.
             what: name of the cost: "energy", "time", "bits" or "rounds".
             goal: what was to be reached, such as "a gap below 0.001"; empty for the whole run.
+            advice: what to do if the seeds are too few.
         """
         if self.pair.one_sided:
             reached, missed = map(bare, names if self.pair.alone[0] else reversed(names))
             got = f"{reached} reached {goal or 'the end of a run'}"
             return f"{got} in all {self.pair.runs} seeds, {missed} in none"
-        return self._on_costs(names, what, goal)
+        return self._on_costs(names, what, goal, advice)
 
-    def _on_costs(self, names: tuple[str, str], what: str, goal: str) -> str:
+    def _on_costs(self, names: tuple[str, str], what: str, goal: str, advice: str) -> str:
         one, other = names
         less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
         to = f" to {goal}" if goal else " over the whole run"
@@ -166,7 +169,7 @@ class Verdict:
         said = {
             UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
             INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
-            TOO_FEW: f"no winner yet: {self._in_few_seeds(names, less + to)}; run more seeds",
+            TOO_FEW: f"no winner yet: {self._in_few_seeds(names, less + to)}; {advice}",
             UNCERTAIN: f"whether {one} or {other} takes {less}{to} {self.reason} ({known})",
         }
         return said[self.reason]

@@ -130,7 +130,7 @@ def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
 
 def of_kept(model: transfers.packets.Sharing) -> Callable[[], Sequence[float]]:
     """Return what finds the errors of rounds over Linux's kept connections."""
-    return lambda: [error for row, error in kept.errors(model, kept.UNSEEN) if row == kept.NONE]
+    return lambda: [error for row, error in kept.errors(model, kept.UNSEEN) if row == kernel.NONE]
 
 
 def of_cells() -> Sequence[float]:

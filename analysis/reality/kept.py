@@ -227,12 +227,13 @@ def report() -> None:
             for row in (*KINDS, OVERFLOW, NONE):
                 if row in found:
                     print(f"| {name} | {model} | {row} | {packets.summary(found[row])} |")
-    said = []
-    for model in packets.MODELS:
-        said.append(f"`{model}` {100 * saved(partial(_modelled, model)):.0f} %")
+    shares = {model: 100 * saved(partial(_modelled, model)) for model in packets.MODELS}
+    said = ", ".join([f"`{model}` {share:.0f} %" for model, share in shares.items()])
     runs = [100 * saved(partial(_real, run)) for run in range(RUNS)]
-    said.append(f"Linux {min(runs):.0f} to {max(runs):.0f} %")
-    print(f"\nIn rounds as those of `quickstart`, top-k saves: {', '.join(said)}.")
+    print(
+        f"\nIn rounds as those of `quickstart`, top-k saves: {said}, Linux"
+        f" {min(runs):.0f} to {max(runs):.0f} %."
+    )
 
 
 def _modelled(model: packets.Sharing, _: int, case: Rounds) -> Sequence[float]:

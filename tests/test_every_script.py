@@ -54,6 +54,7 @@ TESTED = {
     "reality/calibrating": "test_reality",
     "reality/energy": "test_reality_energy",
     "reality/meters": "test_reality_meters",
+    "reality/kept": "test_reality_kept",
     "reality/kernel": "test_reality_linux",
     "reality/live_links": "test_reality_live",
     "reality/lora": "addons/lorawan/test_lora_network",

@@ -8,8 +8,9 @@ it follows from the errors that are stored: nothing is simulated here.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import kept
 import kernel
 import numpy as np
 import packets
@@ -30,6 +31,9 @@ NAMES = {
     "ns-3": "`tcp`, `stack: ns-3`",
     "linux": "`tcp`",
     "wifi": "`wifi`",
+    "fluid, kept": "`fluid`, kept connections",
+    "lv08, kept": "`lv08`, kept connections",
+    "linux, kept": "`tcp`, kept connections",
 }
 """What a scenario says for each model."""
 
@@ -92,29 +96,46 @@ def _groups(
     found: dict[str, list[Pair]] = {accuracy.CLEAN: [*clean], accuracy.LOSSES: [*lossy]}
     for case, error in clean:
         regime = _SITUATIONS[transfers.situation(case)]
-        if model == "linux" and case.flows == 1:
+        if case.flows == 1 and cases_of(model) is not ns3_cases:
             regime = accuracy.ONE  # too few of each size
-        elif model in {"fluid", "lv08"} and case.flows > 1:
+        elif model.startswith(("fluid", "lv08")) and case.flows > 1:
             regime = accuracy.MANY  # they know no queue
         found.setdefault(regime, []).append((case, error))
     return found
 
 
 def of_tcp(
-    model: str, clean: Sequence[float], lossy: Sequence[float]
+    model: str, clean: Sequence[float], lossy: Sequence[float] = ()
 ) -> Iterator[tuple[str, Held]]:
     """Yield the regimes of a model and their cases.
 
     Args:
-        model: fluid, lv08, ns-3 or linux: the last two are `tcp` with that stack.
+        model: fluid, lv08, ns-3 or linux: the last two are `tcp` with that stack; with ", kept"
+            over kept connections.
         clean: its errors in the cases without random losses, in their order.
         lossy: its errors in those with them.
     """
     both = (clean, False), (lossy, True)
-    of_model = linux_cases if model == "linux" else ns3_cases
-    pairs = [[*zip(of_model(losing=losing), errors, strict=True)] for errors, losing in both]
+    cases = cases_of(model)
+    pairs = [[*zip(cases(losing=losing), errors, strict=True)] for errors, losing in both]
     for regime, found in _groups(model, *pairs).items():
-        yield regime, _held(found)
+        if found:
+            yield regime, _held(found)
+
+
+class Cases(Protocol):
+    """What has the cases of a reference that no model was made with."""
+
+    def __call__(self, *, losing: bool) -> Sequence[packets.Case]:
+        """Return those with random losses, or those without."""
+        ...
+
+
+def cases_of(model: str) -> Cases:
+    """Return what finds the cases that a model was compared in."""
+    if model.endswith("kept"):
+        return kept_cases
+    return linux_cases if model == "linux" else ns3_cases
 
 
 def ns3_cases(*, losing: bool) -> Sequence[packets.Case]:
@@ -136,6 +157,12 @@ def linux_cases(*, losing: bool) -> Sequence[packets.Case]:
         for number in kernel.read(name)
     ]
     return [case for case in cases if (case.loss > 0) == losing]
+
+
+def kept_cases(*, losing: bool) -> Sequence[packets.Case]:
+    """Return the stars of rounds over Linux's kept connections; none loses packets at random."""
+    numbers = kept.read(kept.UNSEEN) if not losing else ()
+    return [kept.drawn(kept.SETS[kept.UNSEEN], number).star for number in numbers]
 
 
 def of_wifi(errors: Sequence[float]) -> Iterator[tuple[str, Held]]:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import calibrating
 import energy
+import kept
 import kernel
 import live_links
 import lora
@@ -70,7 +71,7 @@ class Row(NamedTuple):
     @property
     def takes_long(self) -> bool:
         """Whether its errors are stored by this script: others are stored by their own."""
-        return self.command in {"transfers.py", "kernel.py", "wifi.py"}
+        return self.command in {"transfers.py", "kernel.py", "kept.py", "wifi.py"}
 
     def text(self, found: Sequence[float]) -> str:
         """Return the row of the table, by its errors."""
@@ -125,6 +126,11 @@ def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence
 def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
     """Return what finds the errors against Linux's sockets in some rows of its table."""
     return lambda: [error for row, error in linux_errors() if row in rows]
+
+
+def of_kept(model: transfers.packets.Sharing) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of rounds over Linux's kept connections."""
+    return lambda: [error for row, error in kept.errors(model, kept.UNSEEN) if row == kernel.NONE]
 
 
 def of_cells() -> Sequence[float]:
@@ -202,7 +208,7 @@ ROWS = (
         "transfers.py",
     ),
     Row(
-        "`tcp`",
+        "`tcp`, `connections: new`",
         "Linux's sockets",
         of_linux([kernel.NONE]),
         "which of many messages times out",
@@ -214,6 +220,14 @@ ROWS = (
         of_linux(kernel.LOSSES[:1]),
         "a single run",
         "kernel.py",
+    ),
+    *(
+        Row(f"`{model}`", "Linux's sockets, rounds over kept connections", of_kept(model), *rest)
+        for model, *rest in (
+            ("fluid", "first windows that overflow a queue", "kept.py"),
+            ("lv08", "messages below 1 MB", "kept.py"),
+            ("tcp", "which of many messages times out", "kept.py"),
+        )
     ),
     Row(
         "`wifi`",
@@ -274,15 +288,18 @@ ROWS = (
 )
 
 
-BY_REGIME: Mapping[str, tuple[str, str]] = {
+BY_REGIME: Mapping[str, Sequence[str]] = {
     "fluid": (ROWS[2].name, ROWS[4].name),
     "lv08": (ROWS[3].name, ROWS[5].name),
     "ns-3": (ROWS[6].name, ROWS[7].name),
     "linux": (ROWS[8].name, ROWS[9].name),
+    "fluid, kept": (ROWS[10].name,),
+    "lv08, kept": (ROWS[11].name,),
+    "linux, kept": (ROWS[12].name,),
 }
-"""The rows of each model's cases without random losses and with them."""
+"""The rows of each model's cases without random losses and with them, where there are any."""
 
-CELLS = ROWS[10].name
+CELLS = ROWS[13].name
 
 COMPUTED = {row.command for row in ROWS} - {"simgrid/compare.py"}
 """The scripts whose errors are stored, and computed anew on request."""

@@ -166,9 +166,39 @@ TRANSFERS: Mapping[str, Mapping[str, Accuracy]] = {
         UDP: Accuracy(2.44, 11.8, 15.2, 30, (2, 29), (10000, 2.5e6)),
         TCP: Accuracy(3.37, 6.57, 9.71, 23, (2, 29), (15000, 520000)),
     },
+    "fluid, kept": {
+        CLEAN: Accuracy(11, 58.6, 82.5, 60, (1, 30), (1100, 1.7e6), (550000, 1.8e7), (0.0084, 0.3)),
+        ONE: Accuracy(9.79, 43.9, 58.2, 20, (1, 1), (1100, 1.7e6), (770000, 1.3e7), (0.015, 0.3)),
+        MANY: Accuracy(
+            11, 64.8, 82.5, 40, (2, 30), (1200, 260000), (550000, 1.8e7), (0.0084, 0.27)
+        ),
+    },
+    "lv08, kept": {
+        CLEAN: Accuracy(
+            253, 1020, 1180, 60, (1, 30), (1100, 1.7e6), (550000, 1.8e7), (0.0084, 0.3)
+        ),
+        ONE: Accuracy(536, 1130, 1180, 20, (1, 1), (1100, 1.7e6), (770000, 1.3e7), (0.015, 0.3)),
+        MANY: Accuracy(
+            193, 903, 1110, 40, (2, 30), (1200, 260000), (550000, 1.8e7), (0.0084, 0.27)
+        ),
+    },
+    "linux, kept": {
+        CLEAN: Accuracy(
+            2.04, 15.8, 64.8, 60, (1, 30), (1100, 1.7e6), (550000, 1.8e7), (0.0084, 0.3)
+        ),
+        ONE: Accuracy(1.34, 9.27, 16.8, 20, (1, 1), (1100, 1.7e6), (770000, 1.3e7), (0.015, 0.3)),
+        FIT: Accuracy(
+            1.48, 5.31, 8.44, 23, (2, 30), (1500, 110000), (550000, 1.8e7), (0.012, 0.27)
+        ),
+        OVERFLOW: Accuracy(
+            8.87, 44.9, 64.8, 17, (4, 28), (1200, 260000), (1.1e6, 1.8e7), (0.0084, 0.16)
+        ),
+    },
 }
 """By model, and by regime, in the order of `Accuracy`. `ns-3` and `linux` are `model: tcp` with
-that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared."""
+that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared.
+`kept`: the time that messages take in rounds over kept connections; else every message of TCP has a
+connection of its own."""
 
 REFERENCES: Mapping[str, str] = {
     "fluid": "ns-3's TCP",
@@ -176,6 +206,7 @@ REFERENCES: Mapping[str, str] = {
     "ns-3": "ns-3's TCP",
     "linux": "Linux 6.18",
     "wifi": "ns-3's Wi-Fi frames",
+    **dict.fromkeys(("fluid, kept", "lv08, kept", "linux, kept"), "Linux 6.18"),
 }
 """What each model was compared with."""
 

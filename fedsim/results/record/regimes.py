@@ -189,52 +189,74 @@ def _transfers(
     *,
     brief: bool,
 ) -> str:
-    """Return a sentence on the errors of transfer times for some groups, and a remedy."""
-    tcp = network.get("tcp") or {}
-    table = tcp.get("stack", "linux") if model == "tcp" else model
+    """Return sentences on the errors of transfer times for some groups, and a remedy."""
     lossy = any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
     rates, trips = _rates(network, groups), _trips(network, groups)
-    figures = TRANSFERS[table]
-    regime = LOSSES
-    if not (lossy and LOSSES in figures):
-        regime = _regime(figures, network, messages, rates, trips)
-    errors = figures[regime]
-    beyond = list(_beyond(errors, messages, rates, trips))
-    untested = [_UNTESTED_LOSSES] if lossy and regime != LOSSES else []
+    medians, texts, beyond = list[str](), list[str](), list[str]()
+    for over, table in _tables(model, network, lossy=lossy).items():
+        if table is None:
+            texts.append(f"Transfer times{over}: not measured.")
+            continue
+        figures, regime = TRANSFERS[table], LOSSES
+        if not (lossy and LOSSES in figures):
+            regime = _regime(figures, network, messages, rates, trips)
+            beyond += [_UNTESTED_LOSSES] if lossy else []
+        errors, runs = figures[regime], "medians of runs, " if regime == LOSSES else ""
+        cases = f"{runs}{errors.cases} cases compared with {REFERENCES[table]}: {errors.extent}"
+        texts.append(f"Transfer times{over}, {regime}: {errors} ({cases}).")
+        medians.append(f"{percent(errors.median)}{over}")
+        beyond += _beyond(errors, messages, rates, trips)
+    differences = dict.fromkeys(beyond)
     if brief:
-        return _brief(model, network, errors, [*beyond, *untested])
-    runs = "medians of runs, " if regime == LOSSES else ""
-    law, subject = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
-    if law.get("connections", _CONNECTIONS.get(model)) == "kept":
-        subject = "Transfer times over kept connections: not measured yet. Over new connections"
-    reference = REFERENCES[table]
-    if model in {"fluid", "lv08"}:
-        reference += " with a new connection per message"
-    cases = f"{runs}{errors.cases} cases compared with {reference}: {errors.extent}"
-    text = f"{subject}, {regime}: {errors} ({cases})."
-    return " ".join([text, *untested, *beyond, *_remedy(model, network)])
+        both = ", ".join(
+            [*medians[:1], *[each.removesuffix(" connections") for each in medians[1:]]]
+        )
+        text = f"Median error of times {both}."
+        return " ".join([text, *[*differences][:1], *_advice(model, network)])
+    return " ".join([*texts, *differences, *_remedy(model, network)])
 
+
+_WITHOUT_WINDOWS = ("fluid", "lv08")
+"""Models without handshakes and windows: whether connections are kept is up to the user."""
 
 _CONNECTIONS = {"tcp": "kept", "wifi": "new"}
 """The defaults of `connections` by model."""
+
+_OVER_KEPT, _OVER_NEW = " over kept connections", " over new connections"
+
+
+def _tables(model: str, network: Plain, *, lossy: bool) -> Mapping[str, str | None]:
+    """Return the tables of a model's errors by the connections that they are of.
+
+    That of kept connections is None if they were not measured.
+    """
+    law = network.get(model) or {}
+    name = law.get("stack", "linux") if model == "tcp" else model
+    kept = None if lossy else f"{name}, kept"
+    kept = kept if kept in TRANSFERS else None
+    if model in _WITHOUT_WINDOWS:
+        return {_OVER_KEPT: kept, _OVER_NEW: name}
+    if law.get("connections", _CONNECTIONS[model]) == "new":
+        return {_OVER_NEW if model == "tcp" else "": name}  # Wi-Fi's may be of UDP
+    return {_OVER_KEPT: kept} if kept else {_OVER_KEPT: None, _OVER_NEW: name}
 
 
 _UNTESTED_LOSSES = "Your losses are random; those tested were not."
 
 
-def _brief(model: str, network: Plain, errors: Accuracy, beyond: Sequence[str]) -> str:
-    """Return the median error, the first difference from the tested cases, and what to do."""
-    text = " ".join([f"Median error of times {percent(errors.median)}.", *beyond[:1]])
-    if model not in {"fluid", "lv08"}:
-        return text
-    advice = "Do not rely on times of variants that differ in message size"
-    repeat = "; repeat with network.model=tcp" if _takes_tcp(network) else ""
-    return f"{text} {advice}{repeat}."
+def _advice(model: str, network: Plain) -> Iterator[str]:
+    """Yield what a simpler model's errors mean for a comparison, in short."""
+    if model not in _WITHOUT_WINDOWS:
+        return
+    if _takes_tcp(network):
+        yield "If message sizes differ, repeat with network.model=tcp."
+    else:
+        yield "Do not rely on times of variants that differ in message size."
 
 
 def _remedy(model: str, network: Plain) -> Iterator[str]:
     """Yield what the errors of a simpler model mean for a comparison, and how to simulate TCP."""
-    if model not in {"fluid", "lv08"}:  # the others have handshakes and windows
+    if model not in _WITHOUT_WINDOWS:
         return
     yield "In a comparison messages of equal size have the same error."
     yield "How much time smaller messages save is uncertain."

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fedsim.results.accuracy import (
+    CLEAN,
     CLOSED_FORMS,
     ENERGY,
     FIT,
@@ -47,24 +48,29 @@ def said(network: Any, groups: Any, messages: RoundMessages | None = None) -> st
 @every(
     ("network", "loss", "messages", "model", "regime"),
     [
-        ({}, "none", RoundMessages(10, 1e5), "linux", FIT),
-        ({"tcp": {"queue": 99}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
+        ({}, "none", RoundMessages(10, 1e5), "linux, kept", FIT),
+        ({"tcp": NEW}, "none", RoundMessages(10, 1e5), "linux", FIT),
+        ({"tcp": {"queue": 99}}, "none", RoundMessages(10, 1e5), "linux, kept", OVERFLOW),
+        ({"tcp": {"queue": 99, **NEW}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
         (
             {"tcp": {"queue": 99, "discipline": "fq-codel"}},
             "none",
             RoundMessages(10, 1e5),
-            "linux",
+            "linux, kept",
             FIT,
         ),
-        ({"tcp": {"queue": 20}}, "none", RoundMessages(10, 2000), "linux", FIT),
-        ({"tcp": {"queue_bdp": 3.0}}, "none", RoundMessages(10, 1e5), "linux", FIT),
-        ({"tcp": {"queue_bdp": 2.9}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
-        ({}, "none", RoundMessages(1, 1e5), "linux", ONE),
+        ({"tcp": {"queue": 20}}, "none", RoundMessages(10, 2000), "linux, kept", FIT),
+        ({"tcp": {"queue_bdp": 3.0}}, "none", RoundMessages(10, 1e5), "linux, kept", FIT),
+        ({"tcp": {"queue_bdp": 2.9}}, "none", RoundMessages(10, 1e5), "linux, kept", OVERFLOW),
+        ({}, "none", RoundMessages(1, 1e5), "linux, kept", ONE),
         ({}, "independent", RoundMessages(10, 1e5), "linux", LOSSES),
         ({"tcp": {"stack": "ns-3"}}, "independent", None, "ns-3", LOSSES),
         ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1e6), "ns-3", SMALL),
         ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1.1e6), "ns-3", LARGE),
         ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid", MANY),
+        ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid, kept", MANY),
+        ({"model": "fluid"}, "none", RoundMessages(1, 1e5), "fluid, kept", ONE),
+        ({"model": "lv08"}, "none", None, "lv08, kept", CLEAN),
         ({"model": "lv08"}, "independent", RoundMessages(1, 1e5), "lv08", LOSSES),
         (
             {"model": "fluid", "wifi": {"transport": "tcp"}},
@@ -84,20 +90,46 @@ def test_a_scenario_has_the_errors_of_its_own_regime(
     assert f"{regime}: {found} (" in text
     assert f"{found.cases} cases compared with " in text
     assert f": {found.extent})" in text
-    assert (f"{COMPARED} {REMEDY}" in text) is (model in {"fluid", "lv08"})
+    assert (f"{COMPARED} {REMEDY}" in text) is model.startswith(("fluid", "lv08"))
 
 
-def test_kept_connections_are_not_measured_and_new_ones_are() -> None:
-    default, kept, new = (
-        said({"tcp": law}, [group()], RoundMessages(10, 1e5))
-        for law in (None, {"connections": "kept"}, NEW)
-    )
-    assert default == kept
-    unmeasured, _, rest = kept.partition(" Over new connections")
-    assert unmeasured == "Transfer times over kept connections: not measured yet."
-    assert new == f"Transfer times{rest}"
-    wifi = {"model": "fluid", "wifi": {"transport": "tcp"}}  # its default is another
-    assert "not measured" not in said(wifi, [group()], RoundMessages(5, 1e5))
+KEPT_OR_NEW = "Transfer times over kept connections, ", "Transfer times over new connections, "
+UNMEASURED = "Transfer times over kept connections: not measured. "
+
+
+@every(
+    ("network", "loss", "kept", "new"),
+    [
+        ({}, "none", True, False),
+        ({"tcp": {"connections": "kept"}}, "none", True, False),
+        ({"tcp": NEW}, "none", False, True),
+        ({"model": "fluid"}, "none", True, True),
+        ({"model": "lv08"}, "none", True, True),
+        # Neither losses nor ns-3 were measured over kept connections.
+        ({}, "independent", None, True),
+        ({"tcp": {"stack": "ns-3"}}, "none", None, True),
+        ({"tcp": {"stack": "ns-3", **NEW}}, "none", False, True),
+        ({"model": "fluid"}, "independent", None, True),
+    ],
+)
+def test_a_scenario_has_the_errors_of_its_connections(
+    network: Any, loss: str, kept: bool | None, new: bool
+) -> None:
+    text = said(network, [group(loss=loss)], RoundMessages(10, 1e5))
+    assert tuple(each in text for each in KEPT_OR_NEW) == (bool(kept), new)
+    assert text.startswith(UNMEASURED) is (kept is None)
+
+
+def test_wi_fi_keeps_connections_only_where_that_is_said() -> None:
+    def over_wifi(**law: str) -> str:
+        return said(
+            {"model": "fluid", "wifi": {"transport": "tcp", **law}},
+            [group()],
+            RoundMessages(5, 1e5),
+        )
+
+    assert over_wifi().startswith(f"Transfer times, {TCP}: ")
+    assert over_wifi(connections="kept").startswith(f"{UNMEASURED}{KEPT_OR_NEW[1]}{TCP}: ")
 
 
 @pytest.mark.parametrize("law", [{"broadcast": "cell"}, {"lora": {}}, {"cell": {}}])
@@ -200,7 +232,7 @@ def test_a_check_has_two_lines_with_the_median_error_and_what_to_do(
     assert len(wrap(f"{model}. {text}", 85)) <= 2  # beside a key, in 100 columns
     assert "Median error of times " in text
     assert ("Your messages are smaller than tested." in text) is (size == 1e2)
-    advised = "that differ in message size; repeat with network.model=tcp." in text
+    advised = "If message sizes differ, repeat with network.model=tcp." in text
     assert advised is (model != "tcp")
 
 

@@ -321,7 +321,8 @@ def test_the_errors_of_models_are_those_that_a_check_states(
     for run in study.variants.values():
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
         regime = LOSSES if lossy else MANY
-        assert text.startswith(f"Transfer times, {regime}: {TRANSFERS['fluid'][regime]} (")
+        new = f"Transfer times over new connections, {regime}: {TRANSFERS['fluid'][regime]} ("
+        assert new in text
 
 
 def test_the_errors_of_energy_are_those_of_the_presets(page: Page, study: ReportedStudy) -> None:

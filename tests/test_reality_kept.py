@@ -28,16 +28,17 @@ def bound(case: Any) -> float:
     Both messages of a client pass its own link; those of others may pass the server's meanwhile.
     """
     star, both = case.star, 8 * (case.down + case.up - 2 * FIRST_BYTES)
-    shared = 8 * star.flows * (max(case.down, case.up) - FIRST_BYTES) / star.rate
+    shared: float = 8 * star.flows * (max(case.down, case.up) - FIRST_BYTES) / star.rate
     ways: float = 2 * (star.delay + min(star.own_delays))
-    return case.work + ways + max(shared, both / star.own_rate, 0.0)
+    least: float = case.work + ways + max(shared, both / star.own_rate, 0.0)
+    return least
 
 
 def test_every_measurement_is_complete_and_slower_than_any_protocol_could_be(kept: Any) -> None:
     assert [len(kept.read(name)) for name in ("develop", kept.UNSEEN, "quickstart")] == [20, 60, 2]
     for name, number, case in kept.plan():
         runs = kept.read(name)[number]
-        assert [len(rounds) for rounds in runs] == kept.RUNS * [case.count]
+        assert [len(rounds) for rounds in runs] == kept.RUNS * [case.rounds]
         assert min(map(min, runs)) > bound(case)
 
 
@@ -48,14 +49,14 @@ def test_cases_are_those_of_new_connections_without_losses(kept: Any) -> None:
         assert replace(case.star, loss=0.0) == case.star
         assert case.star.bytes == max(case.down, case.up)
         assert min(case.down, case.up) >= 500
-        assert 3 <= case.count <= 8
+        assert 3 <= case.rounds <= 8
 
 
 def one_client(kept: Any, **changes: Any) -> Any:
     """Return rounds of one client: 20 Mbit/s of its own, 10 Mbit/s of the server's, 60 ms."""
     star = kept.drawn(kept.SETS["develop"], 0).star
     one = {"rate": 10e6, "own_rate": 20e6, "delay": 0.01, "own_delays": (0.02,), "queue": 1000}
-    case = kept.Rounds(replace(star, **one), down=250_000, up=25_000, work=0.1, count=4)
+    case = kept.Rounds(replace(star, **one), down=250_000, up=25_000, work=0.1, rounds=4)
     return case._replace(**changes)
 
 
@@ -125,11 +126,11 @@ def test_the_script_prints_the_table_of_the_page(
 def test_linux_itself_plays_rounds(kept: Any) -> None:
     """Over real sockets; where namespaces are not allowed, it says why."""
     namespaces = importlib.import_module("linux.namespaces")
-    case = one_client(kept, down=60_000, up=3_000, work=0.05, count=3)
+    case = one_client(kept, down=60_000, up=3_000, work=0.05, rounds=3)
     case = case._replace(star=replace(case.star, own_delays=(0.005, 0.02), loss=0.0))
     try:
         lasted = kept.measured(case)
     except (namespaces.Unavailable, PermissionError, FileNotFoundError) as reason:
         pytest.skip(f"network namespaces are not to be had here: {reason}")
-    assert len(lasted) == case.count
+    assert len(lasted) == case.rounds
     assert min(lasted) > bound(case)

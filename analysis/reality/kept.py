@@ -97,7 +97,8 @@ def measured(case: Rounds) -> Sequence[float]:
     """Return how long each round lasted over Linux's sockets, s."""
     with star(links_of(case.star)) as built:
         round_trips(built)
-        return lasting(case, built)
+        lasted: Sequence[float] = lasting(case, built)
+    return lasted
 
 
 def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
@@ -152,7 +153,7 @@ def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
         if waiting:
             return
         lasted.append(calendar.now - begun)
-        if len(lasted) < case.count:
+        if len(lasted) < case.rounds:
             begin()
 
     begin()
@@ -162,7 +163,8 @@ def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
 
 def on_the_way(case: Rounds, lasted: Sequence[float]) -> float:
     """Return the time of all rounds without the work, s."""
-    return sum(lasted) - case.count * case.work
+    working: float = case.rounds * case.work
+    return sum(lasted) - working
 
 
 def measure() -> None:

@@ -29,14 +29,14 @@ class Rounds(NamedTuple):
         down: of a message to a client, bytes.
         up: of a reply, bytes.
         work: between the two, s.
-        count: the number of rounds.
+        rounds: their number.
     """
 
     star: Case
     down: int
     up: int
     work: float
-    count: int
+    rounds: int
 
 
 def lasting(case: Rounds, built: Star) -> Sequence[float]:
@@ -111,7 +111,7 @@ class _Played:
         """Play all rounds, and return how long each lasted, s."""
         lasted = []
         with self._selector:
-            for _ in range(self._case.count):
+            for _ in range(self._case.rounds):
                 begun = time.monotonic()
                 self._replies = len(self._ends[0])
                 for client in range(self._replies):

@@ -1,0 +1,54 @@
+"""Tables of a season, in Markdown, for the page of the bench."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsim.addons.bench.rules import Rules
+from fedsim.addons.bench.running import CLOCKS
+from fedsim.addons.bench.scoring import cell_costs, score, scores
+
+_HEADS = {"bits_up": "bits up", "seconds": "seconds", "joules": "joules"}
+
+
+def markdown(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -> str:
+    """Return the scores by clock, and the two best entries of each fleet.
+
+    Args:
+        summaries: the sealed summaries of the entries.
+        rules: of their season; those of the first one if None.
+    """
+    rules = rules or Rules.first()
+    return "\n".join([*_ranks(summaries, rules), "", *_by_fleet(summaries, rules)])
+
+
+def _ranks(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
+    ranked = score(summaries, rules)
+    yield "| clock | rank | entry | score | probability of the highest score | missed |"
+    yield "|---|---|---|---|---|---|"
+    for row in ranked.to_dict("records"):
+        figures = f"{row['score']:.3f} | {row['first']:.0%} | {row['missed']:.0%}"
+        yield f"| {_HEADS[row['clock']]} | {row['rank']} | {row['entry']} | {figures} |"
+
+
+def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
+    """Yield, for each fleet and clock, the two entries with the highest scores on that fleet."""
+    yield f"| fleet | {' | '.join(_HEADS.values())} |"
+    yield f"|---|{'---|' * len(CLOCKS)}"
+    cells = {clock: _best_two(summaries, clock, rules) for clock in CLOCKS}
+    for fleet in rules.fleets:
+        yield f"| {fleet} | {' | '.join(cells[clock][fleet] for clock in CLOCKS)} |"
+
+
+def _best_two(summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules) -> dict[str, str]:
+    costs = cell_costs(summaries, clock, rules)
+    entries = costs["entry"].unique().tolist()
+    shape = len(entries), len(rules.tasks), len(rules.fleets)
+    table = costs["cost"].to_numpy().reshape(shape)
+    found = {}
+    for place, fleet in enumerate(rules.fleets):
+        own = scores(table[:, :, place : place + 1])
+        first = np.argsort(-own, kind="stable")[:2]
+        found[fleet] = ", ".join(f"{entries[index]} {own[index]:.2f}" for index in first)
+    return found

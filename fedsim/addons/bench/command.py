@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 @app.command()
 def bench(
     action: Annotated[
-        Literal["list", "run", "verify", "score"],
-        typer.Argument(metavar="ACTION", help="list, run, verify or score"),
+        Literal["list", "run", "verify", "score", "page"],
+        typer.Argument(metavar="ACTION", help="list, run, verify, score or page"),
     ],
     places: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="[ENTRY|SUMMARY]...",
-            help="run: an entry; verify: a summary and its entry; score: summaries beside those"
-            " of the season",
+            help="run: entries; verify: a summary and its entry; score and page: summaries beside"
+            " those of the season",
         ),
     ] = None,
     tasks: Annotated[
@@ -36,7 +36,8 @@ def bench(
         typer.Option("--fleets", metavar="FLEET", help="only this fleet; repeatable"),
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="folder for logs and summaries of `run`")
+        Path,
+        typer.Option(metavar="DIR", help="folder for what `run` and `page` write"),
     ] = Path("runs/bench"),
     sample: Annotated[
         int, typer.Option(min=0, metavar="N", help="number of runs that `verify` makes again")
@@ -50,7 +51,8 @@ def bench(
     `list` shows tasks, fleets and entries. `run ENTRY` trains an
     entry, prices it on all fleets and seals a summary. `verify SUMMARY
     ENTRY` looks for what is wrong with one. `score` ranks the entries
-    of the first season and further SUMMARY files.
+    of the first season and further SUMMARY files. `page` writes the
+    ranks, scores by fleet, profiles and entries as one HTML file.
     """
     from dataclasses import replace
 
@@ -70,8 +72,11 @@ def bench(
             _run(given, out, rules, jobs=jobs, cluster=cluster)
         elif action == "verify":
             _verify(given, rules, sample)
-        else:
+        elif action == "score":
             _score(given, rules, as_json=as_json)
+        else:
+            check_out(out)
+            _page(given, out, rules)
 
 
 def _list() -> None:
@@ -125,6 +130,16 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
         ]
         heads = ("rank", "entry", "score", "first", "missed")
         _out.print(listing(f"By {clock.replace('_', ' ')}", heads, rows))
+
+
+def _page(given: list[Path], out: Path, rules: "Rules") -> None:
+    from fedsim.addons.bench.running import read_summary
+    from fedsim.addons.bench.scoring import season
+    from fedsim.addons.bench.site import write_page
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = write_page([*season(), *map(read_summary, given)], out / "bench.html", rules)
+    _out.print(f"page in {written}", markup=False)
 
 
 def _wanted(given: list[Path], least: int, text: str) -> list[Path]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.addons.bench.rules import Rules
 from fedsim.addons.bench.running import CLOCKS
-from fedsim.addons.bench.scoring import cell_costs, score, scores
+from fedsim.addons.bench.scoring import cost_table, score, scores
 
 _HEADS = {"bits_up": "bits up", "seconds": "seconds", "joules": "joules"}
 
@@ -25,10 +25,11 @@ def markdown(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None)
 
 def _ranks(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
     ranked = score(summaries, rules)
-    yield "| clock | rank | entry | score | probability of the highest score | missed |"
-    yield "|---|---|---|---|---|---|"
+    yield "| clock | rank | entry | score | interval | highest score | missed |"
+    yield "|---|---|---|---|---|---|---|"
     for row in ranked.to_dict("records"):
-        figures = f"{row['score']:.3f} | {row['first']:.0%} | {row['missed']:.0%}"
+        interval = f"{row['low']:.2f} to {row['high']:.2f}"
+        figures = f"{row['score']:.3f} | {interval} | {row['first']:.0%} | {row['missed']:.0%}"
         yield f"| {_HEADS[row['clock']]} | {row['rank']} | {row['entry']} | {figures} |"
 
 
@@ -42,10 +43,8 @@ def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[
 
 
 def _best_two(summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules) -> dict[str, str]:
-    costs = cell_costs(summaries, clock, rules)
-    entries = costs["entry"].unique().tolist()
-    shape = len(entries), len(rules.tasks), len(rules.fleets)
-    table = costs["cost"].to_numpy().reshape(shape)
+    entries = [str(each["entry"]["name"]) for each in summaries]
+    table = cost_table(summaries, clock, rules)
     found = {}
     for place, fleet in enumerate(rules.fleets):
         own = scores(table[:, :, place : place + 1])

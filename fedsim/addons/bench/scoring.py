@@ -42,9 +42,10 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
 
     Returns:
         One row per clock and entry, the best score of a clock first: clock, entry, score (from 0
-        to 1), first (the probability of the highest score, over draws of studies; entries that tie
-        both have it), rank (1 plus the number of entries that surely score more), missed (the
-        share of cells without the target).
+        to 1), low and high (between which 90 % of the scores lie, over draws of studies), first
+        (the probability of the highest score, over the same draws; entries that tie both have it),
+        rank (1 plus the number of entries that surely score more), missed (the share of cells
+        without the target).
 
     Raises:
         DataError: there is no summary, two have the same name, or one is of other rules.
@@ -59,12 +60,15 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
         drawn = _drawn_scores(table, rules.seed)
         best = drawn >= drawn.max(axis=1, keepdims=True)
         beaten = (drawn[:, :, None] > drawn[:, None, :]).mean(axis=0) >= SURE
+        low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
         missed = np.isinf(medians).mean(axis=(1, 2))
         rows += [
             {
                 "clock": clock,
                 "entry": entries[index],
                 "score": float(own[index]),
+                "low": float(low[index]),
+                "high": float(high[index]),
                 "first": float(best[:, index].mean()),
                 "rank": 1 + int(beaten[:, index].sum()),
                 "missed": float(missed[index]),
@@ -74,26 +78,22 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
     return pd.DataFrame(rows)
 
 
-def cell_costs(
+def cost_table(
     summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules | None = None
-) -> pd.DataFrame:
-    """Return one row per entry, task and fleet with its cost, infinite for a miss.
+) -> Array:
+    """Return the cost of each entry, task and fleet: the median over studies, inf for a miss.
 
     Args:
         summaries: the sealed summaries of the entries.
-        rules: of their season; those of the first one if None.
         clock: one of `CLOCKS`.
+        rules: of their season; those of the first one if None.
+
+    Returns:
+        Costs, shape (entries, tasks, fleets), in the order of the summaries and the rules.
     """
     rules = rules or Rules.first()
-    rows = [
-        {"entry": name, "task": task, "fleet": fleet, "cost": cost}
-        for name, each in zip(_entries(summaries, rules), summaries, strict=True)
-        for task, line in zip(
-            rules.tasks, np.median(_costs(each, clock, rules), axis=0), strict=True
-        )
-        for fleet, cost in zip(rules.fleets, line, strict=True)
-    ]
-    return pd.DataFrame(rows)
+    _entries(summaries, rules)
+    return np.stack([np.median(_costs(each, clock, rules), axis=0) for each in summaries])
 
 
 def scores(costs: Array) -> Array:

@@ -1,6 +1,7 @@
 """The bench: its files, scores by hand, what `verify` catches, and its plain loops."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
@@ -29,6 +30,7 @@ from fedsim.addons.bench.running import (
     train,
 )
 from fedsim.addons.bench.scoring import REACH, scores, season
+from fedsim.addons.bench.site import write_page
 from fedsim.cli import app
 
 SMALL = replace(
@@ -156,7 +158,8 @@ def summary_by_hand(name: str, given: dict[str, list[float]]) -> dict[str, Any]:
         for fleet, own in given.items()
         for study, cost in enumerate(own)
     ]
-    return {"entry": {"name": name}, "rules": SMALL.hashes(), "rows": {"digits-mlp": rows}}
+    rules = SMALL.hashes()
+    return sealed({"entry": {"name": name}, "rules": rules, "rows": {"digits-mlp": rows}})
 
 
 def test_scores_of_two_entries_by_hand() -> None:
@@ -335,3 +338,55 @@ def test_the_page_has_the_tables_of_the_season() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bench.md").read_text("utf-8")
     begin, end = "<!-- season -->\n", "\n<!-- end of season -->"
     assert page.partition(begin)[2].partition(end)[0] == markdown(season())
+
+
+def page_of(tmp_path: Path, summaries: list[dict[str, Any]]) -> str:
+    """Return the HTML page of a season on two fleets."""
+    return write_page(summaries, tmp_path / "page.html", SMALL).read_text("utf-8")
+
+
+def test_the_page_loads_nothing_and_shows_scores_by_fleet(tmp_path: Path) -> None:
+    # On phones-lte a is cheapest, and b costs twice as much; on wearables-ble b is cheapest.
+    a = summary_by_hand("a", {"phones-lte": [10, 10], "wearables-ble": [30, 30]})
+    b = summary_by_hand("b", {"phones-lte": [20, 20], "wearables-ble": [10, 10]})
+    page = page_of(tmp_path, [a, b])
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+    rows = re.findall(r'<th scope="row">([\w-]+)</th>((?:<td style.*?</td>)+)', page)
+    values = {fleet: re.findall(r">([\d.]+)<", cells) for fleet, cells in rows}
+    assert values == {"phones-lte": ["1.00", "0.67"], "wearables-ble": ["0.33", "1.00"]}
+
+
+def test_a_profile_steps_up_at_each_ratio_within_reach(tmp_path: Path) -> None:
+    # b costs twice the cheapest in one of two cells, and has missed the other: half at 2.
+    a = summary_by_hand("a", {"phones-lte": [10, 10], "wearables-ble": [30, 30]})
+    b = summary_by_hand("b", {"phones-lte": [20, 20]})
+    lines = re.findall(r'<polyline points="([^"]*)"', page_of(tmp_path, [a, b]))
+    assert len(lines) == 2 * len(CLOCKS)
+    assert lines[1] == "0.0,260.0 213.3,260.0 213.3,130.0 640.0,130.0"
+
+
+def test_a_page_shows_an_entry_as_text(tmp_path: Path) -> None:
+    page = page_of(tmp_path, [summary_by_hand("<b>", {})])
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+def test_intervals_hold_the_scores_of_draws_of_studies() -> None:
+    # Two studies: 10 and 40 in one cell, against 10 always. The median of a draw is 10, 25 or 40,
+    # so the score is 1, 0.5 or 0, the extremes each in a quarter of the draws.
+    a = summary_by_hand("a", {"phones-lte": [10, 10]})
+    b = summary_by_hand("b", {"phones-lte": [10, 40]})
+    ranked = score([a, b], replace(SMALL, fleets=["phones-lte"]))
+    own = ranked[ranked["clock"] == "seconds"].set_index("entry")
+    assert own.loc["a", ["low", "score", "high"]].tolist() == [1, 1, 1]
+    assert own.loc["b", ["low", "score", "high"]].tolist() == [0, 0.5, 1]
+    assert own.loc["b", "first"] == pytest.approx(0.25, abs=0.03)
+
+
+def test_bench_page_writes_one_file(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["bench", "page", "--out", str(tmp_path)])
+    assert ended.exit_code == 0, ended.output
+    page = (tmp_path / "bench.html").read_text("utf-8")
+    for entry in season():
+        assert f"<summary>{entry['entry']['name']}</summary>" in page

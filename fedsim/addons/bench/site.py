@@ -54,7 +54,7 @@ def write_page(
         clocks=clocks,
         entries=dict(zip(names, map(_entry, summaries), strict=True)),
         colours={
-            name: (COLOURS[index % len(COLOURS)], _DASHES[index // len(COLOURS) % len(_DASHES)])
+            name: (_LINES[index % len(_LINES)], _DASHES[index // len(_LINES) % len(_DASHES)])
             for index, name in enumerate(names)
         },
         rules=rules,
@@ -68,6 +68,7 @@ def write_page(
     return Path(file)
 
 
+_LINES = ["currentColor" if colour == "#000000" else colour for colour in COLOURS]
 _DASHES = ("none", "7 3", "2 2", "9 2 2 2")
 
 

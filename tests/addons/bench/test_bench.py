@@ -372,9 +372,9 @@ def test_a_page_shows_an_entry_as_text(tmp_path: Path) -> None:
     assert "<b>" not in page
 
 
-def test_intervals_hold_the_scores_of_draws_of_studies() -> None:
-    # Two studies: 10 and 40 in one cell, against 10 always. The median of a draw is 10, 25 or 40,
-    # so the score is 1, 0.5 or 0, the extremes each in a quarter of the draws.
+def test_an_interval_has_the_scores_of_each_study_alone() -> None:
+    # Costs 10 and 40, against 10 always: b scores 1 in one study and 0 in the other. Its median is
+    # 25, 2.5 times 10, and (4 - 2.5)/3 is 0.5. A draw of two studies has both as 40 in a quarter.
     a = summary_by_hand("a", {"phones-lte": [10, 10]})
     b = summary_by_hand("b", {"phones-lte": [10, 40]})
     ranked = score([a, b], replace(SMALL, fleets=["phones-lte"]))

@@ -24,13 +24,19 @@ def markdown(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None)
 
 
 def _ranks(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
+    """Yield a line per entry with its rank, score and interval by each clock."""
     ranked = score(summaries, rules)
-    yield "| clock | rank | entry | score | interval | highest score | missed |"
-    yield "|---|---|---|---|---|---|---|"
-    for row in ranked.to_dict("records"):
-        interval = f"{row['low']:.2f} to {row['high']:.2f}"
-        figures = f"{row['score']:.3f} | {interval} | {row['first']:.0%} | {row['missed']:.0%}"
-        yield f"| {_HEADS[row['clock']]} | {row['rank']} | {row['entry']} | {figures} |"
+    yield f"| entry | {' | '.join(_HEADS.values())} | missed |"
+    yield f"|---|{'---|' * len(CLOCKS)}---|"
+    for entry, rows in ranked.groupby("entry", sort=False):
+        own = rows.set_index("clock")
+        cells = [_cell(own.loc[clock].to_dict()) for clock in CLOCKS]
+        yield f"| {entry} | {' | '.join(cells)} | {own['missed'].iloc[0]:.0%} |"
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    interval = f"{row['low']:.2f} to {row['high']:.2f}"
+    return f"{row['rank']}: {row['score']:.2f} ({interval}), {row['first']:.0%}"
 
 
 def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:

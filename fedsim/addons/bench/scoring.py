@@ -42,9 +42,10 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
 
     Returns:
         One row per clock and entry, the best score of a clock first: clock, entry, score (from 0
-        to 1), low and high (the extreme scores of one study alone), first (the probability of the
-        highest score, over draws of studies; entries that tie both have it), rank (1 plus the
-        number of entries that surely score more), missed (the share of cells without the target).
+        to 1), low and high (the score plus the 5 % and 95 % quantiles of its deviation from the
+        mean, over draws of studies), first (the probability of the highest score, over these draws;
+        entries that tie both have it), rank (1 plus the number of entries that surely score more),
+        missed (the share of cells without the target).
 
     Raises:
         DataError: there is no summary, two have the same name, or one is of other rules.
@@ -59,15 +60,16 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
         drawn = _drawn_scores(table, rules.seed)
         best = drawn >= drawn.max(axis=1, keepdims=True)
         beaten = (drawn[:, :, None] > drawn[:, None, :]).mean(axis=0) >= SURE
-        alone = scores(table.swapaxes(0, 1))
+        spread = np.quantile(drawn - drawn.mean(axis=0), [0.05, 0.95], axis=0)
+        low, high = np.clip(own + spread, 0, 1)  # a draw has more noise, and so a lower mean
         missed = np.isinf(medians).mean(axis=(1, 2))
         rows += [
             {
                 "clock": clock,
                 "entry": entries[index],
                 "score": float(own[index]),
-                "low": float(alone[:, index].min()),
-                "high": float(alone[:, index].max()),
+                "low": float(low[index]),
+                "high": float(high[index]),
                 "first": float(best[:, index].mean()),
                 "rank": 1 + int(beaten[:, index].sum()),
                 "missed": float(missed[index]),

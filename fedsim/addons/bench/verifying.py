@@ -33,7 +33,8 @@ def verify(
         entry: what it claims to be a summary of.
         rules: of its season; those of the first one if None.
         sample: number of counted runs that are trained and priced again, with every message
-            encoded to bytes, and their bits counted from the log. Which ones depends on the seal.
+            encoded to bytes, and their bits counted from the log; and the trials of their studies.
+            Which ones depends on the seal.
 
     Raises:
         DataError, RunError, OutputError: the entry cannot be run.
@@ -91,13 +92,27 @@ def _of_rows(rows: list[Row], entry: Entry, task: str, rules: Rules) -> Iterator
 
 
 def _of_runs(summary: Mapping[str, Any], entry: Entry, rules: Rules, sample: int) -> Iterator[str]:
-    """Yield differences to counted runs that are made again."""
+    """Yield differences to counted runs, and to the trials of their studies, that are repeated."""
     counted = [(task, row) for task in rules.tasks for row in summary["rows"][task] if row["fleet"]]
     rng = np.random.default_rng(int(summary["seal"][:16], 16))
-    for index in rng.permutation(len(counted))[:sample]:
-        task, row = counted[index]
+    sampled = [counted[index] for index in rng.permutation(len(counted))[:sample]]
+    for task, study in sorted({(task, row["study"]) for task, row in sampled}):
+        tried = [row for row in summary["rows"][task] if row["study"] == study and not row["fleet"]]
+        with TemporaryDirectory() as scratch:
+            yield from _of_trials(task, tried, entry, rules, Path(scratch))
+    for task, row in sampled:
         with TemporaryDirectory() as scratch:
             yield from _of_run(task, row, entry, rules, Path(scratch))
+
+
+def _of_trials(
+    task: str, tried: list[Row], entry: Entry, rules: Rules, scratch: Path
+) -> Iterator[str]:
+    study, seed = tried[0]["study"], tried[0]["seed"]
+    source = scenario_of(entry, task, study, rules, seed, range(len(tried)))
+    for row, folder in zip(tried, train(entry, source, scratch).runs, strict=True):
+        where = f"{task}, study {study}, trial {row['trial']}"
+        yield from _differences(where, row, costs(folder, task))
 
 
 def _of_run(task: str, row: Row, entry: Entry, rules: Rules, scratch: Path) -> Iterator[str]:
@@ -111,6 +126,10 @@ def _of_run(task: str, row: Row, entry: Entry, rules: Rules, scratch: Path) -> I
     if stated not in {counted, inf}:
         yield f"{where}: {stated:.0f} bits up are stated, but the log has {counted:.0f}"
     paid = price(folder, task, row["fleet"], scratch / "priced", entry)
+    yield from _differences(where, row, paid)
+
+
+def _differences(where: str, row: Row, paid: Mapping[str, Any]) -> Iterator[str]:
     for key, value in paid.items():
         if row[key] != (None if value == inf else value):
             yield f"{where}: {key} is {row[key]}; run again, it is {value}"

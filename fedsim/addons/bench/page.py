@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedsim.addons.bench.rules import Rules
 from fedsim.addons.bench.running import CLOCKS
@@ -40,12 +41,56 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
-    """Yield, for each fleet and clock, the two entries with the highest scores on that fleet."""
-    yield f"| fleet | {' | '.join(_HEADS.values())} |"
-    yield f"|---|{'---|' * len(CLOCKS)}"
+    """Yield, for each fleet, the two entries of the highest scores, and what decides."""
+    causes = correlations(summaries, rules)
+    yield "| fleet | bits up | seconds | joules | seconds follow | joules follow |"
+    yield "|---|---|---|---|---|---|"
     cells = {clock: _best_two(summaries, clock, rules) for clock in CLOCKS}
     for fleet in rules.fleets:
-        yield f"| {fleet} | {' | '.join(cells[clock][fleet] for clock in CLOCKS)} |"
+        best = [cells[clock][fleet] for clock in CLOCKS]
+        why = [_cause(causes[fleet, clock]) for clock in ("seconds", "joules")]
+        yield f"| {fleet} | {' | '.join([*best, *why])} |"
+
+
+def correlations(
+    summaries: Sequence[Mapping[str, Any]], rules: Rules
+) -> dict[tuple[str, str], dict[str, float]]:
+    """Return how closely seconds and joules follow the number of rounds, and the bits up.
+
+    They are correlations of logarithms over all counted runs that reached the target. The mean of
+    each task is subtracted before, so that only differences between runs of one task count.
+
+    Args:
+        summaries: the sealed summaries of the entries.
+        rules: of their season.
+
+    Returns:
+        By fleet and clock, the correlation with rounds and with bits up, from -1 to 1.
+    """
+    rows = pd.DataFrame(
+        {"task": task, **row}
+        for each in summaries
+        for task in rules.tasks
+        for row in each["rows"][task]
+        if row["fleet"] and row["reached"]
+    )
+    figures = ["rounds", *CLOCKS]
+    rows[figures] = np.log(rows[figures].astype(float))
+    rows[figures] -= rows.groupby(["fleet", "task"])[figures].transform("mean")
+    return {
+        (fleet, clock): {
+            "rounds": float(own[clock].corr(own["rounds"])),
+            "bits": float(own[clock].corr(own["bits_up"])),
+        }
+        for fleet, own in rows.groupby("fleet")
+        for clock in ("seconds", "joules")
+    }
+
+
+def _cause(found: Mapping[str, float]) -> str:
+    first = max(found, key=lambda name: found[name])
+    second = min(found, key=lambda name: found[name])
+    return f"{first} {found[first]:.2f}, {second} {found[second]:.2f}"
 
 
 def _best_two(summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules) -> dict[str, str]:

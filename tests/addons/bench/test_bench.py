@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.addons.bench import run_entry, score, verify
-from fedsim.addons.bench.page import markdown
+from fedsim.addons.bench.page import correlations, markdown
 from fedsim.addons.bench.rules import HOME, WORLD, Entry, Rules, named, names
 from fedsim.addons.bench.running import (
     CLOCKS,
@@ -390,6 +390,23 @@ def test_an_interval_has_the_spread_of_draws_of_studies() -> None:
     assert own.loc["a", ["low", "score", "high"]].tolist() == [1, 1, 1]
     assert own.loc["b", ["low", "score", "high"]].tolist() == pytest.approx([0, 0.5, 1], abs=0.03)
     assert own.loc["b", "first"] == pytest.approx(0.25, abs=0.03)
+
+
+def test_seconds_that_are_a_power_of_rounds_follow_rounds_alone() -> None:
+    # Within a task seconds are rounds squared; joules are bits up; the two are uncorrelated.
+    grid = [(1, 1), (1, 8), (8, 1), (8, 8)]
+    rows = {
+        task: [
+            {"fleet": "phones-lte", "reached": True, "rounds": rounds, "bits_up": scale * bits}
+            | {"seconds": scale * rounds**2, "joules": scale * bits}
+            for rounds, bits in grid
+        ]
+        for task, scale in (("digits-mlp", 1000.0), ("wine-softmax", 1.0))
+    }
+    rules = replace(SMALL, tasks=list(rows), fleets=["phones-lte"])
+    causes = correlations([{"rows": rows}], rules)
+    assert causes["phones-lte", "seconds"] == pytest.approx({"rounds": 1, "bits": 0})
+    assert causes["phones-lte", "joules"] == pytest.approx({"rounds": 0, "bits": 1})
 
 
 def test_bench_page_writes_one_file(tmp_path: Path) -> None:

@@ -32,12 +32,20 @@ def _ranks(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str
     for entry, rows in ranked.groupby("entry", sort=False):
         own = rows.set_index("clock")
         cells = [_cell(own.loc[clock].to_dict()) for clock in CLOCKS]
-        yield f"| {entry} | {' | '.join(cells)} | {own['missed'].iloc[0]:.0%} |"
+        yield f"| `{entry}` | {' | '.join(cells)} | {own['missed'].iloc[0]:.0%} |"
 
 
 def _cell(row: Mapping[str, Any]) -> str:
     interval = f"{row['low']:.2f} to {row['high']:.2f}"
-    return f"{row['rank']}: {row['score']:.2f} ({interval}), {row['first']:.0%}"
+    return _lines(f"{row['rank']}: {row['score']:.2f}", f"({interval})", f"{row['first']:.0%}")
+
+
+def _lines(*texts: str) -> str:
+    """Return the lines of a cell, which do not wrap."""
+    return "<br>".join(texts).replace(" ", "\N{NO-BREAK SPACE}").replace("-", _HYPHEN)
+
+
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
 def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str]:
@@ -49,7 +57,7 @@ def _by_fleet(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[
     for fleet in rules.fleets:
         best = [cells[clock][fleet] for clock in CLOCKS]
         why = [_cause(causes[fleet, clock]) for clock in ("seconds", "joules")]
-        yield f"| {fleet} | {' | '.join([*best, *why])} |"
+        yield f"| `{fleet}` | {' | '.join([*best, *why])} |"
 
 
 def correlations(
@@ -90,7 +98,7 @@ def correlations(
 def _cause(found: Mapping[str, float]) -> str:
     first = max(found, key=lambda name: found[name])
     second = min(found, key=lambda name: found[name])
-    return f"{first} {found[first]:.2f}, {second} {found[second]:.2f}"
+    return _lines(f"{first} {found[first]:.2f}", f"{second} {found[second]:.2f}")
 
 
 def _best_two(summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules) -> dict[str, str]:
@@ -100,5 +108,5 @@ def _best_two(summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules) 
     for place, fleet in enumerate(rules.fleets):
         own = scores(table[:, :, place : place + 1])
         first = np.argsort(-own, kind="stable")[:2]
-        found[fleet] = ", ".join(f"{entries[index]} {own[index]:.2f}" for index in first)
+        found[fleet] = _lines(*(f"{entries[index]} {own[index]:.2f}" for index in first))
     return found

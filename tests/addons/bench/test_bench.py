@@ -29,7 +29,7 @@ from fedsim.addons.bench.running import (
     text_of,
     train,
 )
-from fedsim.addons.bench.scoring import REACH, scores, season
+from fedsim.addons.bench.scoring import REACH, cost_table, scores, season
 from fedsim.addons.bench.site import write_page
 from fedsim.cli import app
 from tests.conftest import ROOT
@@ -415,3 +415,31 @@ def test_bench_page_writes_one_file(tmp_path: Path) -> None:
     page = (tmp_path / "bench.html").read_text("utf-8")
     for entry in season():
         assert f"<summary>{entry['entry']['name']}</summary>" in page
+
+
+def test_the_findings_of_the_page_hold() -> None:
+    rules, summaries = Rules.first(), season()
+    names_of = [each["entry"]["name"] for each in summaries]
+    best = {
+        clock: [
+            [names_of[index] for index in np.argsort(-scores(table[:, :, [fleet]]))[:2]]
+            for fleet in range(len(rules.fleets))
+        ]
+        for clock in CLOCKS
+        for table in [cost_table(summaries, clock, rules)]
+    }
+    firsts = {clock: dict(zip(rules.fleets, found, strict=True)) for clock, found in best.items()}
+    assert all(found == ["fedavg-top-k", "ef21-top-k"] for found in firsts["bits_up"].values())
+    by_seconds = {fleet: found[0] for fleet, found in firsts["seconds"].items()}
+    fast = [fleet for fleet, name in by_seconds.items() if name == "fedavg"]
+    causes = correlations(summaries, rules)
+    assert len(fast) == 8
+    assert all(causes[fleet, "seconds"]["rounds"] > 0.985 for fleet in fast)
+    for fleet in ("phones-busy-cell", "meters-nb-iot", "sensors-lora"):
+        assert by_seconds[fleet] == "fedavg-top-k"
+    joules = cost_table(summaries, "joules", rules)
+    for fleet in ("phones-lte", "phones-5g"):
+        own = joules[:, :, rules.fleets.index(fleet)]
+        assert (own.max(axis=0) / own.min(axis=0)).max() < 1.4
+    assert causes["meters-nb-iot", "joules"]["bits"] > causes["meters-nb-iot", "joules"]["rounds"]
+    assert max(causes["access-lossy-tcp", "seconds"].values()) < 0.3

@@ -80,7 +80,7 @@ def correlations(
         for each in summaries
         for task in rules.tasks
         for row in each["rows"][task]
-        if row["fleet"] and row["reached"]
+        if row["fleet"] in rules.fleets and row["reached"]
     )
     figures = ["rounds", *CLOCKS]
     rows[figures] = np.log(rows[figures].astype(float))

@@ -140,7 +140,7 @@ def _costs(summary: Mapping[str, Any], clock: str, rules: Rules) -> Array:
     table = np.full((rules.studies, len(rules.tasks), len(rules.fleets)), inf)
     for place, task in enumerate(rules.tasks):
         for row in summary["rows"][task]:
-            if row["fleet"] and row["reached"]:
+            if row["fleet"] in rules.fleets and row["reached"]:
                 table[row["study"], place, rules.fleets.index(row["fleet"])] = row[clock]
     return table
 

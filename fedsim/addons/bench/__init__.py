@@ -3,7 +3,8 @@
 `rules` reads the files of the bench: tasks, fleets, entries, and the rules of a season. `running`
 trains an entry once per task and seed, re-prices the training on every fleet, and seals a summary.
 `verifying` finds summaries that the rules, or another training, contradict. `scoring` ranks entries
-by performance profiles. `page` writes their tables in Markdown, and `command` has the command.
+by performance profiles. `page` writes their tables in Markdown, `site` one HTML file, and `command`
+has the command.
 """
 
 from typing import TYPE_CHECKING

@@ -125,10 +125,14 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
         return
     for clock in CLOCKS:
         rows = [
-            (str(row.rank), row.entry, f"{row.score:.3f}", f"{row.first:.0%}", f"{row.missed:.0%}")
-            for row in ranked[ranked["clock"] == clock].itertuples()
+            (
+                *(str(row["rank"]), row["entry"], f"{row['score']:.3f}"),
+                *(f"{row['low']:.2f} to {row['high']:.2f}", f"{row['first']:.0%}"),
+                f"{row['missed']:.0%}",
+            )
+            for row in ranked[ranked["clock"] == clock].to_dict("records")
         ]
-        heads = ("rank", "entry", "score", "first", "missed")
+        heads = ("rank", "entry", "score", "interval", "highest score", "missed")
         _out.print(listing(f"By {clock.replace('_', ' ')}", heads, rows))
 
 

@@ -1,6 +1,6 @@
 """Tables of a season, in Markdown, for the page of the bench."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,13 @@ def _ranks(summaries: Sequence[Mapping[str, Any]], rules: Rules) -> Iterator[str
     ranked = score(summaries, rules)
     yield f"| entry | {' | '.join(_HEADS.values())} | missed |"
     yield f"|---|{'---|' * len(CLOCKS)}---|"
-    for entry, rows in ranked.groupby("entry", sort=False):
-        own = rows.set_index("clock")
-        cells = [_cell(own.loc[clock].to_dict()) for clock in CLOCKS]
-        yield f"| `{entry}` | {' | '.join(cells)} | {own['missed'].iloc[0]:.0%} |"
+    found = {(row["entry"], row["clock"]): row for row in ranked.to_dict("records")}
+    for entry in ranked["entry"].unique():
+        own = [found[entry, clock] for clock in CLOCKS]
+        yield f"| `{entry}` | {' | '.join(map(_cell, own))} | {own[0]['missed']:.0%} |"
 
 
-def _cell(row: Mapping[str, Any]) -> str:
+def _cell(row: Mapping[Hashable, Any]) -> str:
     interval = f"{row['low']:.2f} to {row['high']:.2f}"
     return _lines(f"{row['rank']}: {row['score']:.2f}", f"({interval})", f"{row['first']:.0%}")
 
@@ -86,7 +86,7 @@ def correlations(
     rows[figures] = np.log(rows[figures].astype(float))
     rows[figures] -= rows.groupby(["fleet", "task"])[figures].transform("mean")
     return {
-        (fleet, clock): {
+        (str(fleet), clock): {
             "rounds": float(own[clock].corr(own["rounds"])),
             "bits": float(own[clock].corr(own["bits_up"])),
         }

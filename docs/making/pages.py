@@ -38,6 +38,8 @@ from making.networks import networks
 from making.questions import questions
 from rich.text import Text
 
+from fedsim.addons.bench.page import markdown
+from fedsim.addons.bench.scoring import season
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.cli import describe
 from fedsim.core import table_columns as columns
@@ -271,6 +273,7 @@ def _events() -> str:
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {
+    "bench": lambda: markdown(season()),
     "keys": _keys,
     **{f"scenario-{page}": partial(_block, page) for page in PARTS},
     "algorithms": _algorithms,

@@ -73,6 +73,7 @@ _MODULES = {
     "trace": "fedsim.cli.results",
     "robust": "fedsim.addons.robustness.command",
     "reprice": "fedsim.addons.repricing.command",
+    "bench": "fedsim.addons.bench.command",
 }
 """The module of each command, in the order of a first session."""
 

@@ -182,6 +182,7 @@ FREE: Sequence[Sequence[str]] = (
 """Commands that read no scenario of a user's."""
 
 ELSEWHERE = {
+    "bench": "tests/addons/bench",
     "crate": "tests/addons/crate",
     "init": "tests/cli/test_starting.py",
     "calibrate": "tests/addons/calibration",

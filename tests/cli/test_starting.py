@@ -171,6 +171,13 @@ def test_a_package_has_every_example_and_what_they_name(empty: Path) -> None:
     for path in wanted:
         copy = inside / path.relative_to(ROOT / "scenarios")
         assert copy.read_bytes() == path.read_bytes()
+    bench = ROOT / "fedsim/addons/bench"
+    files = [
+        path for path in bench.rglob("*") if path.suffix in {".yaml", ".json", ".html", ".css"}
+    ]
+    assert len(files) > 20
+    for path in files:
+        assert (empty / "installed" / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
     listed = subprocess.run(
         [sys.executable, "-m", "fedsim", "examples", "who-dies-first"],
         cwd=empty / "installed",

@@ -239,6 +239,24 @@ def test_an_attack_is_named_as_the_cause_of_a_risen_objective_before_the_step_si
     assert ("step_size" in told[0]) == (blame == "step_size is")
 
 
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+@pytest.mark.parametrize("where", ["server", "clients"])
+def test_against_an_attack_only_a_rule_is_advised_that_the_scenario_may_have(where: str) -> None:
+    fleet = [{**small()["fleet"][0], "count": 3}, {**small()["fleet"][0], **FLIPPED}]
+    private = {"privacy": {"clip": 1.0, "noise": 1.0, "where": where}}
+    attacked = small(algorithm=GD, fleet=fleet, **private)
+    (job,) = Builder(load(attacked)).check()
+    advised = {**attacked, "aggregation": {"kind": "trimmed-mean", "byzantine": 2}}
+    if "give aggregation: {kind: trimmed-mean, byzantine: 2}" in job.advice():
+        load(advised)
+        return
+    assert "2 of 5 clients attack" in job.advice()
+    with pytest.raises(fedsim.ScenarioError) as refused:
+        load(advised)
+    assert job.advice().rpartition("not in this scenario: ")[2] in str(refused.value)
+    assert where == "server"
+
+
 def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:
     (summary,) = fedsim.run(small(algorithm=GD)).summary.to_dict("records")
     plan = load(small(algorithm=GD))

@@ -243,6 +243,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
     for job in jobs:
         yield from _chosen_by_readers(job)
         yield from _unlimited_notes(job)
+        yield from _long_sleeps(job)
         if job.infeasible:
             text = f"{job.infeasible}, so there is no optimum, and no gap to it"
             yield Note(job.variant.name, "algorithm", text)
@@ -287,6 +288,15 @@ def _unlimited_notes(job: Job) -> Iterator[Note]:
     if "rounds" not in stop.model_fields_set:
         text = f"not given: a run ends after {stop.rounds:,} rounds by default"
         yield Note(job.variant.name, "stop.rounds", text)
+
+
+def _long_sleeps(job: Job) -> Iterator[Note]:
+    """Yield notes on radios that sleep for long, so that a message may wait for hours."""
+    for block in ("fleet", "tiers"):
+        for number, group in enumerate(getattr(job.scenario, block)):
+            key, text = group.radio.unreachable
+            if key:
+                yield Note(job.variant.name, f"{block}.{number}.radio.{key}", text)
 
 
 def _unassigned_rows(job: Job) -> Iterator[Note]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.results.analysis import battery_deaths
+from fedsim.results.analysis import battery_deaths, battery_lives
 from tests.runs import small
 
 SMALL_BATTERY = {"capacity": "0.02 Wh", "charge": "20.2 %"}
@@ -120,3 +120,26 @@ def test_an_idle_battery_leaves_when_the_closed_form_says() -> None:
     assert len(idle) > 20
     spare = 0.001 * 0.02 * 3600  # J above the threshold of 20 %
     assert idle["left_s"].to_numpy() == pytest.approx(spare / watts.to_numpy(), rel=1e-6)
+
+
+@pytest.mark.parametrize("alike", [True, False], ids=["all at once", "one by one"])
+def test_a_run_that_empty_batteries_end_counts_the_same_everywhere(*, alike: bool) -> None:
+    """The last of them left at the very end of the run, and is counted: it has ended the run."""
+    speeds = ["100 %", "100 %"] if alike else ["100 %", "70 %"]
+    fleet = [
+        {
+            "count": 3,
+            "device": {"kind": "pi-4", "speed": speed},
+            "radio": "wifi",
+            "battery": {"capacity": "0.5 mWh", "threshold": "5 %"},
+        }
+        for speed in speeds
+    ]
+    stop = {"rounds": 400, "batteries": 4}
+    result = fedsim.run({**STUDY, "fleet": fleet, "stop": stop}, check=False)
+    assert result.summary["reason"].item() == "batteries: 4 are empty"
+    lives = battery_lives(result)
+    assert lives["empty"].sum() == 4
+    assert result.summary["left.battery empty"].item() == 4
+    (note,) = [each for each in result.notes if each.key == "fleet"]
+    assert note.text.startswith("4 of 6 clients left for good: ")

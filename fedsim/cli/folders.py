@@ -161,8 +161,7 @@ def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
 
 def _call_row(call: "PastCall") -> tuple[str, ...]:
     runs = f"{call.variants} x {call.seeds}{f' ({call.shard})' if call.shard else ''}"
-    count = call.made + call.kept + call.back + call.failed
-    made = f"{call.made} of {count}{f', {call.failed} failed' if call.failed else ''}"
+    made = f"{call.made} of {call.runs}{f', {call.failed} failed' if call.failed else ''}"
     begun = call.begun[:16].replace("T", " ")
     return begun, f"{call.name} {call.digest[:6]}", runs, made, call.ended, call.result
 

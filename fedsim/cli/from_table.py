@@ -10,11 +10,15 @@ import numpy as np
 from rich.table import Table
 
 from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
 from fedsim.core.tables import listing
 from fedsim.problems.description import Naming
 from fedsim.problems.tables.columns import quote
 from fedsim.problems.tables.guess import Guess
 
+_CLIENTS = 10  # without a column of clients
+_HELD_OUT = 0.2  # of each client's rows, for testing
+LEAST_ROWS = 12  # then each of ten clients keeps a row
 _ROUNDS = 500
 _GAP = 0.001  # target gap; for a regression, as a share of the variance of the labels
 _SEEDS = 6  # fewest for a sign interval of 95 %; see `fewest_seeds`
@@ -85,10 +89,14 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
         seen: the roles guessed for the columns.
         path: the path of the table.
         folder: the folder of the scenario, for a relative path to the table.
+
+    Raises:
+        DataError: the table has too few rows for such a scenario.
     """
+    _check_rows(seen, path)
     described = seen.samples.described
     labels = described.labels if described else {}
-    clients = len(described.clients) if described and seen.client else 10
+    clients = len(described.clients) if described and seen.client else _CLIENTS
     count = "data" if seen.client else str(clients)
     place = os.path.relpath(path.absolute(), folder.absolute()).replace(os.sep, "/")
     test = "test_accuracy" if seen.classes else "test_loss"
@@ -112,7 +120,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "    fit: all",
             "    preprocess: [intercept]",
             "  split: groups" if seen.client else _deal(clients),
-            "  test: {fraction: 0.2}  # of each client's rows",
+            f"  test: {{fraction: {_HELD_OUT}}}  # of each client's rows",
             "algorithm: {kind: fedavg, step_size: 1/L_max, local_steps: 5}",
             "fleet:",
             "  # As many clients as the data has; `fedsim list devices` and `fedsim list radios`.",
@@ -130,6 +138,24 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "",
         ]
     )
+
+
+def _check_rows(seen: Guess, path: Path) -> None:
+    """Check that rows are left for every client, and some for testing.
+
+    Raises:
+        DataError: there are too few.
+    """
+    samples, share = seen.samples, f"{100 * _HELD_OUT:g} % of the rows for testing"
+    if samples.client is None:
+        kept = samples.rows - round(_HELD_OUT * samples.rows)
+        fits, wanted = kept >= _CLIENTS, f"{LEAST_ROWS} are needed for {_CLIENTS} clients and"
+    else:
+        _, sizes = np.unique(samples.client, return_counts=True)
+        fits, wanted = round(_HELD_OUT * sizes.max()) >= 1, "some client needs 3 for"
+    if not fits:
+        rows = f"{samples.rows} {'row' if samples.rows == 1 else 'rows'} with a label"
+        raise DataError("from", f"{path} has {rows}, but {wanted} {share}")
 
 
 def _deal(clients: int) -> str:

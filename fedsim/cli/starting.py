@@ -119,8 +119,8 @@ def _of_table(
     from fedsim.problems.tables.guess import guess
 
     seen: Guess = guess(path, target, client, drop, header=header)
+    written = scenario_text(seen, path, folder)
     _out.print(roles_table(seen, path))
     for note in notes(seen):
         _remark(note)
-    written = scenario_text(seen, path, folder)
     return name_of(path), written.partition("\n")[0].removeprefix("# "), written

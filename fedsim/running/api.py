@@ -322,7 +322,7 @@ class _RunRequest:
             unversioned = self._code and self.plan.variants[0].version is None
             journal = CampaignJournal(folder, shard, fresh=self.fresh) if unversioned else None
             try:
-                result = self._make(folder, journal)
+                result = self._make(folder, journal, call.note)
             finally:
                 self._tell_of_code()
             call.close(result)
@@ -342,12 +342,17 @@ class _RunRequest:
             also = "the files of its code are unchanged; fresh=True repeats all runs"
             self.tell(Note(self.plan.name, RUNS, f"{text} {also}"))
 
-    def _make(self, folder: Path, journal: CampaignJournal | None = None) -> Result:
+    def _make(
+        self,
+        folder: Path,
+        journal: CampaignJournal | None = None,
+        counted: Callable[[], None] = lambda: None,
+    ) -> Result:
         with staging.share_folder(folder) if self.is_staged else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             live = LiveReporter(folder, self.plan)
             tell = live.tell(self.tell)
-            campaign = Campaign(order, self.share, tell, self.counts, journal)
+            campaign = Campaign(order, self.share, tell, self.counts, journal, counted)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
             display = nullcontext(self.watch) if self.watch else bar
             tracking = Tracking(self.trackers, self.plan, folder, tell)

@@ -6,7 +6,7 @@ A run that fails does not end the others, wherever they are made. When all have 
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -69,6 +69,7 @@ class Campaign:
         counts: the numbers of runs that were made, kept, brought back, and have failed so far; of
             runs with Python objects also those that were made again, or kept after an interrupt.
         journal: the list of its complete runs, if the folder alone does not show it.
+        counted: called whenever `counts` has another run that was not just kept.
     """
 
     order: Order
@@ -76,6 +77,7 @@ class Campaign:
     tell: Tell = ignore_note
     counts: Counter[str] = field(default_factory=Counter)
     journal: CampaignJournal | None = None
+    counted: Callable[[], None] = lambda: None
     _failed: dict[Run, Exception] = field(default_factory=dict)
     _complete: set[Run] = field(default_factory=set)
 
@@ -215,9 +217,12 @@ class Campaign:
             outcome = _restore(self.order, each)
             if each.earlier is not None and outcome.ended is not None:
                 watch(outcome.ended)
-            self.counts[_origin(each, outcome)] += 1
+            origin = _origin(each, outcome)
+            self.counts[origin] += 1
             if outcome.code:
                 self.counts[outcome.code] += 1
+            if origin != KEPT:
+                self.counted()
             if outcome.error is None:
                 self._complete.add(outcome.run)
             if self.journal is not None and outcome.error is None and outcome.seconds:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
-from math import inf
+from math import inf, isclose
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from rich.table import Table
 
     from fedsim.scenario.from_graph import AnyGraph
+
+_ROUNDING = 1e-9  # relative
 
 # Preflight notes on a scenario; see `Note` in `fedsim.results.record.scenarios`.
 
@@ -240,6 +243,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
     for job in jobs:
         yield from _chosen_by_readers(job)
         yield from _unlimited_notes(job)
+        yield from _long_sleeps(job)
         if job.infeasible:
             text = f"{job.infeasible}, so there is no optimum, and no gap to it"
             yield Note(job.variant.name, "algorithm", text)
@@ -284,6 +288,15 @@ def _unlimited_notes(job: Job) -> Iterator[Note]:
     if "rounds" not in stop.model_fields_set:
         text = f"not given: a run ends after {stop.rounds:,} rounds by default"
         yield Note(job.variant.name, "stop.rounds", text)
+
+
+def _long_sleeps(job: Job) -> Iterator[Note]:
+    """Yield notes on radios that sleep for long, so that a message may wait for hours."""
+    for block in ("fleet", "tiers"):
+        for number, group in enumerate(getattr(job.scenario, block)):
+            key, text = group.radio.unreachable
+            if key:
+                yield Note(job.variant.name, f"{block}.{number}.radio.{key}", text)
 
 
 def _unassigned_rows(job: Job) -> Iterator[Note]:
@@ -418,9 +431,9 @@ class Check:
         """
         pairs = [each.rounds for each in self.openings.values() if len(each.rounds) == ROUNDS]
         parts = [
-            _range_of_extra([first.seconds - second.seconds for first, second in pairs], "s"),
+            _range_of_extra([(first.seconds, second.seconds) for first, second in pairs], "s"),
             _range_of_extra(
-                [first.traffic.joules - second.traffic.joules for first, second in pairs], "J"
+                [(first.traffic.joules, second.traffic.joules) for first, second in pairs], "J"
             ),
         ]
         extra = " and ".join(filter(None, parts))
@@ -433,7 +446,7 @@ class Check:
     def after_the_last(self) -> str:
         """What radios take after the last round until they sleep; empty if nothing."""
         ends = [each.rounds[-1].joules_after for each in self.openings.values() if each.rounds]
-        extra = _range_of_extra(ends, "J")
+        extra = _range_of_extra([(joules, 0.0) for joules in ends], "J")
         return f"After the last round radios take {extra} more until they sleep." if extra else ""
 
     @property
@@ -551,14 +564,20 @@ def check_plan(plan: Plan) -> Check:
     )
 
 
-def _range_of_extra(extra: Sequence[float], unit: str) -> str:
-    """Return by how much variants' first rounds exceed their second ones; empty if by nothing.
+def _range_of_extra(pairs: Sequence[tuple[float, float]], unit: str) -> str:
+    """Return by how much the first of each pair exceeds the second; empty if by nothing.
 
-    >>> _range_of_extra([1.5, 2.0], "J"), _range_of_extra([0.0, 2.0], "J")
+    A round's cost is a difference of sums, so rounds that cost the same may differ by rounding.
+
+    >>> _range_of_extra([(2.5, 1), (3, 1)], "J"), _range_of_extra([(1, 1), (3, 1)], "J")
     ('1.5 J to 2 J', 'up to 2 J')
-    >>> _range_of_extra([2.0, 2.0], "J"), _range_of_extra([-1.0], "J")
+    >>> _range_of_extra([(3, 1), (3, 1)], "J"), _range_of_extra([(1, 2)], "J")
     ('2 J', '')
+    >>> _range_of_extra([(0.1 + 0.2, 0.3)], "J"), _range_of_extra([(3, 1), (0.1 + 0.2, 0.3)], "J")
+    ('', 'up to 2 J')
     """
+    alike = partial(isclose, rel_tol=_ROUNDING)
+    extra = [0.0 if alike(first, second) else first - second for first, second in pairs]
     low, high = min(extra, default=0.0), max(extra, default=0.0)
     if high <= 0:
         return ""

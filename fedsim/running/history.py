@@ -1,7 +1,8 @@
-"""The history of a folder of runs: a line at the begin of each call of `run`, and one at its end.
+"""The history of a folder of runs: lines of each call of `run`.
 
-It is a journal, `OUT/.history.jsonl` (`fedsim.results.record.journal`). No result depends on it. A
-call that was killed has no second line.
+There is one at its begin, one per run that it made, and one at its end. A call that was killed has
+no last line. The history is a journal, `OUT/.history.jsonl` (`fedsim.results.record.journal`). No
+result depends on it.
 """
 
 import os
@@ -48,11 +49,24 @@ class OpenCall:
         counts: of its runs; see `Campaign.counts`.
         result: its one-line result, once it is known.
         ended: one of `DONE` and `FAILED`.
+        out: the folder of all runs.
+        serial: names the call in its history.
     """
 
+    out: Path
+    serial: str = field(default_factory=lambda: token_hex(8))
     counts: Counter[str] = field(default_factory=Counter)
     result: str = ""
     ended: str = DONE
+
+    def note(self) -> None:
+        """Record the runs so far, which are thereby known even if the process is killed."""
+        append_lines(self.out / HISTORY, {"call": self.serial, **self.numbers})
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers of runs that a history has."""
+        return {name: self.counts[name] for name in ("made", "kept", "back", "failed")}
 
     def close(self, result: Result) -> None:
         """Register the runs of the call."""
@@ -76,10 +90,10 @@ def record_call(
         shard: as K/N; empty for all runs.
         fresh: whether existing runs are made again.
     """
-    call, serial = OpenCall(), token_hex(8)
+    call = OpenCall(out)
     seeds = [len(seeds_of_variant) for seeds_of_variant in study.seeds.values()]
     begun = {
-        "call": serial,
+        "call": call.serial,
         "begun": _now(),
         "name": study.name,
         "file": study.file,
@@ -101,15 +115,14 @@ def record_call(
         stopped = not isinstance(error, Exception)
         reason = "" if stopped else _reason(error)
         with defer_signals():
-            _end(out, serial, call, STOPPED if stopped else FAILED, reason)
+            _end(call, STOPPED if stopped else FAILED, reason)
         raise
-    _end(out, serial, call, call.ended, call.result)
+    _end(call, call.ended, call.result)
 
 
-def _end(out: Path, serial: str, call: OpenCall, ended: str, result: str) -> None:
-    counts = {"made": 0, "kept": 0, "back": 0, "failed": 0, **call.counts}
-    line = {"call": serial, "over": _now(), "ended": ended, **counts, "result": result}
-    append_lines(out / HISTORY, line)
+def _end(call: OpenCall, ended: str, result: str) -> None:
+    line = {"over": _now(), "ended": ended, **call.numbers, "result": result}
+    append_lines(call.out / HISTORY, {"call": call.serial, **line})
 
 
 def _reason(error: BaseException) -> str:

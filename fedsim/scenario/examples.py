@@ -67,9 +67,11 @@ def find_scenario(source: str | File) -> File:
 def suggest(file: File) -> str:
     """Return "; did you mean 'mine.yaml'?" for a missing file or a folder, or an empty text.
 
-    It suggests a scenario in the folder, or else an example.
+    It suggests a scenario in the folder, or else an example; for a folder of runs, how to open it.
     """
     if file.is_dir():
+        if any(file.glob("*/seed-*")):
+            return f". It holds runs: fedsim.open({printable(str(file), 1000)!r}) reads them"
         inside = sorted(map(str, file.glob("*.y*ml")))
         return f"; did you mean {join_names(inside, 'or')}?" if 0 < len(inside) <= _FEW else ""
     folder = file.parent

@@ -337,7 +337,8 @@ def join_faults(
     """Return the distinct faults of all variants.
 
     A fault that all variants have, or that the unchanged scenario has, names no variant. Any other
-    fault names the first variant that has it.
+    fault names the first variant that has it. A key that is unknown in the unchanged scenario is
+    one fault, though suggestions depend on what else a variant has.
 
     Args:
         by_variant: faults by the name of the variant; their messages do not name it.
@@ -349,10 +350,21 @@ def join_faults(
         for fault in faults:
             names_by_fault.setdefault(fault, []).append(name)
     total = len(by_variant) if count is None else count
+    unknown = {(each.where, each.key) for each in by_variant.get(own, ()) if is_unknown(each)}
+    names_by_fault = {
+        fault: names
+        for fault, names in names_by_fault.items()
+        if own in names or not (is_unknown(fault) and (fault.where, fault.key) in unknown)
+    }
     return [
         fault if own in names or len(set(names)) == total else name_variant(names[0], fault)
         for fault, names in names_by_fault.items()
     ]
+
+
+def is_unknown(fault: Fault) -> bool:
+    """Return whether a fault is a key that is not accepted in its place."""
+    return fault.message.startswith("unknown key ")
 
 
 def name_variant(variant: str, fault: Fault) -> Fault:

@@ -279,13 +279,24 @@ def _baseline(
         if name in before:
             return "", []
     known = f"{nearest(name, trees) or '.'} {_list_variants(list(trees))}"
+    if isinstance(name, str) and name in _variants_in(tree):  # a sweep made several of it
+        made, _ = swept({name: variants(tree, inherited)[0][name]}, inherited)
+        text = f"got {show(name)}, of which the sweep makes {_some_of(list(made))}"
+        way = "name one of these, or leave it out and name the best of them after the runs:"
+        way += " `fedsim compare --against`"
+        return "", [tree.fault(("baseline",), f"{text}; {way}")]
     return "", [tree.fault(("baseline",), f"got {show(name)}, which is no variant{known}")]
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return names, or the first of many."""
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return join_names([*names[:_MOST_NAMES], *more], "and")
 
 
 def _list_variants(names: Sequence[str]) -> str:
     """Return the names of variants as a sentence, or the first of many."""
-    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    listed = join_names([*names[:_MOST_NAMES], *more], "and")
+    listed = _some_of(names)
     return f"The variant is {listed}" if len(names) == 1 else f"The variants are {listed}"
 
 

@@ -283,9 +283,12 @@ class World(ObservedRun):
         times = np.full(clients, nan)
         times[list(left)] = [t for t, _ in left.values()]
         # A client that leaves at the very end of the run has missed nothing, so it is no departure
-        # of the summary, unless the run ended because it left. The array of times has it all the
-        # same.
-        deserted, ends = self.status == NO_CLIENTS, self._observer.ends
+        # of the summary, unless the run ended because it left, or because its battery was empty.
+        # The array of times has it all the same.
+        ends = self._observer.ends
+        deserted = self.status == NO_CLIENTS or any(
+            rule.on_empty(presence.dead) for rule in self._rules
+        )
         self.departures = Departures.of(
             [
                 Departure(node_name(client), t, bisect_right(ends, t), why)

@@ -279,3 +279,26 @@ def test_a_scenario_from_a_table_has_seeds_enough_for_the_sign_test(tmp_path: Pa
     ordinary().to_csv(path, index=False)
     variants = fedsim.load(written(path, tmp_path / "study")).variants
     assert {len(variant.seeds) for variant in variants} == {fewest_seeds(0.95)}
+
+
+@pytest.mark.parametrize("owners", [False, True], ids=["no clients", "clients"])
+def test_a_table_of_few_rows_becomes_a_scenario_that_runs_or_is_refused(
+    tmp_path: Path, *, owners: bool
+) -> None:
+    refused = dict[int, str]()
+    for rows in range(1, 15):
+        table = pd.DataFrame({"x": np.arange(rows) ** 2.0, "y": np.arange(rows) % 3.0})
+        table["label"] = np.where(np.arange(rows) % 2, "healthy", "at risk")
+        if owners:
+            table.insert(0, "client", ["one", *["two"] * 4, *["one"] * 9][:rows])
+        path = tmp_path / f"rows-{rows}.csv"
+        table.to_csv(path, index=False)
+        try:
+            scenario = written(path, tmp_path / f"study-{rows}")
+        except DataError as error:
+            refused[rows] = str(error)
+        else:
+            fedsim.check(scenario)
+    assert list(refused) == [*range(1, len(refused) + 1)]
+    assert 1 < len(refused) < 14
+    assert all(f"has {rows} row" in text for rows, text in refused.items())

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
+from fedsim.core.text import quantity
 from fedsim.results import analysis
 from fedsim.results.record.scenarios import Note
 from fedsim.running.check import preflight_notes
@@ -237,6 +238,48 @@ def test_an_attack_is_named_as_the_cause_of_a_risen_objective_before_the_step_si
     told += [str(each) for each in result.summary["reason"] if "diverged" in str(each)]
     assert any(f"; {blame}" in text for text in told), told
     assert ("step_size" in told[0]) == (blame == "step_size is")
+
+
+@pytest.mark.parametrize(
+    ("radio", "key"),
+    [
+        ("nb-iot", ""),
+        ("nb-iot-psm", "tau"),
+        ({"kind": "nb-iot-edrx", "paging_cycle": "20 min"}, "paging_cycle"),
+        ("lte", ""),
+    ],
+)
+def test_a_radio_that_sleeps_for_long_is_named_with_the_time_that_a_message_waits(
+    radio: Any, key: str
+) -> None:
+    written = small(fleet=[{**small()["fleet"][0], "radio": radio}])
+    found = fedsim.check(written)
+    sleeping = [note for note in found.notes if "it falls asleep" in note.text]
+    assert [note.key for note in sleeping] == ([f"fleet.0.radio.{key}"] if key else [])
+    (job,) = found.jobs
+    (group,) = job.scenario.fleet
+    longest = max(stage.cycle for stage in group.radio.states.stages)
+    assert (longest >= 60) == bool(key)
+    if sleeping:
+        assert sleeping[0].text.startswith(f"got {quantity(longest, 's')}: ")
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+@pytest.mark.parametrize("where", ["server", "clients"])
+def test_against_an_attack_only_a_rule_is_advised_that_the_scenario_may_have(where: str) -> None:
+    fleet = [{**small()["fleet"][0], "count": 3}, {**small()["fleet"][0], **FLIPPED}]
+    private = {"privacy": {"clip": 1.0, "noise": 1.0, "where": where}}
+    attacked = small(algorithm=GD, fleet=fleet, **private)
+    (job,) = Builder(load(attacked)).check()
+    advised = {**attacked, "aggregation": {"kind": "trimmed-mean", "byzantine": 2}}
+    if "give aggregation: {kind: trimmed-mean, byzantine: 2}" in job.advice():
+        load(advised)
+        return
+    assert "2 of 5 clients attack" in job.advice()
+    with pytest.raises(fedsim.ScenarioError) as refused:
+        load(advised)
+    assert job.advice().rpartition("not in this scenario: ")[2] in str(refused.value)
+    assert where == "server"
 
 
 def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:

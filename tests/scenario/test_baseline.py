@@ -103,3 +103,17 @@ def test_a_scenario_in_python_has_it(tmp_path: Path) -> None:
 def test_examples_that_ask_for_a_price_name_what_it_is_the_price_of(name: str) -> None:
     plan = load(name)
     assert plan.baseline == plan.variants[0].name
+
+
+def test_of_a_variant_that_a_sweep_multiplies_the_error_names_what_it_makes() -> None:
+    swept = small(
+        algorithm={"kind": "gd", "step_size": 0.1},
+        variants={"one": {}, "one_more": {"stop": {"rounds": 7}}},
+        sweep={"algorithm.step_size": [0.1, 0.2]},
+    )
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        load({**swept, "baseline": "one"})
+    (fault,) = caught.value.faults
+    made = "one_step_size-0.1 and one_step_size-0.2"
+    assert fault.message.startswith(f'got "one", of which the sweep makes {made}; name one of')
+    assert load({**swept, "baseline": "one_step_size-0.2"}).baseline == "one_step_size-0.2"

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import fedsim
 from fedsim.core.errors import Fault, ScenarioError
 from fedsim.scenario.yaml import LARGEST, read_file
+from tests.runs import small
 
 
 def file_fault(path: Path) -> Fault:
@@ -20,7 +22,14 @@ def test_a_file_that_is_not_there_or_not_a_file(tmp_path: Path) -> None:
     assert missing.where == str(tmp_path / "no.yaml")
     assert "No such file" in missing.message
     assert "it is a folder; expected a file" in file_fault(tmp_path).message
+    assert "fedsim.open" not in file_fault(tmp_path).message
     assert "cannot be read" in file_fault(Path("a\0b")).message
+
+
+def test_for_a_folder_of_runs_the_function_that_opens_it_is_named(tmp_path: Path) -> None:
+    fedsim.run(small(), out=tmp_path)
+    (tmp_path / "also.yaml").touch()
+    assert file_fault(tmp_path).message.endswith(f"fedsim.open({str(tmp_path)!r}) reads them")
 
 
 def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:

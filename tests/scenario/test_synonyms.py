@@ -10,7 +10,7 @@ from fedsim.core.blocks.synonyms import SYNONYMS
 from tests.runs import small
 
 GLOSSARY = Path(__file__).parents[2] / "docs/glossary.md"
-SHORT = {"lr", "slower"}
+SHORT = {"lr", "slower", "fraction"}
 
 
 def fault(*overrides: str) -> str:
@@ -62,3 +62,11 @@ def test_a_sweep_that_one_variant_cannot_take_names_it() -> None:
     alone = "variants={two: {}, one: {fleet: [{count: 5, device: pi-4, radio: lte}]}}"
     text = fault(alone, "sweep={fleet.1.radio: [lte, wifi]}")
     assert text.startswith("variant one: fleet has 1 item, numbered from 0; accepted here: 0. ")
+
+
+def test_a_key_that_is_unknown_in_all_variants_is_one_error() -> None:
+    wrong = ["participation={kind: uniform, fraction: 20}"]
+    with pytest.raises(fedsim.ScenarioError) as caught:  # a variant has another key `fraction`
+        fedsim.load("quickstart", overrides=wrong)
+    (fault,) = caught.value.faults
+    assert fault.message.startswith("unknown key 'fraction'; did you mean 'share'?")

@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from fedsim.results.result import Result
 from fedsim.running.api import session_folder, warn_of_theory
 from fedsim.running.campaign import MADE, check_ends
 from fedsim.running.folder import check_place, study_of
-from fedsim.running.history import record_call
+from fedsim.running.history import OpenCall, record_call
 from fedsim.running.live import LiveReporter
 from fedsim.running.run import Watch, ending, execute, ignore_progress
 from fedsim.scenario import Plan, dump, load
@@ -249,14 +248,14 @@ class _LiveStudy:
             clear_live(folder)
             study.write(folder)
             with record_call(folder, study, len(self._runs), "", fresh=True) as call:
-                paths = self._make_all(folder, call.counts)
+                paths = self._make_all(folder, call)
                 result = Result(folder, tuple(paths), (), temporary=out is None)
                 call.close(result)
         if check:
             check_ends(result, stacklevel=4)
         return result
 
-    def _make_all(self, folder: Path, counts: Counter[str]) -> list[Path]:
+    def _make_all(self, folder: Path, call: OpenCall) -> list[Path]:
         """Make all runs, and publish their progress; return their folders."""
         live, paths = LiveReporter(folder, self.plan), list[Path]()
         with live.publish(len(self._runs)):
@@ -264,7 +263,8 @@ class _LiveStudy:
             for number, (variant, seed) in enumerate(self._runs):
                 job, another = self._builder.build(variant, seed), number < len(self._runs) - 1
                 paths.append(self._make(job, folder, watch, another=another))
-                counts[MADE] += 1
+                call.counts[MADE] += 1
+                call.note()
         return paths
 
     @property

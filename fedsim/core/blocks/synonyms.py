@@ -12,6 +12,7 @@ SYNONYMS: Mapping[str, str] = {
     "client_sampling": "participation",
     "client_selection": "participation",
     "partition": "split",
+    "fraction": "share",
     "dropout": "availability",
     "early_stopping": "patience",
     "quantization": "compressor",

@@ -197,6 +197,11 @@ class RadioLaw(KindFirst):
         return self.connection.as_states.above(self.waiting)
 
     @property
+    def unreachable(self) -> tuple[str, str]:
+        """The key of a long sleep of the radio, and a sentence on it; else empty texts."""
+        return "", ""
+
+    @property
     def waiting(self) -> float:
         """The mean power between messages above `idle`, W: 0 unless it inherits `Listening`."""
         return self.mean if isinstance(self, Listening) else 0.0

@@ -29,6 +29,7 @@ from fedsim.core.blocks.choice import failure
 from fedsim.core.blocks.presets import Preset, Presettable
 from fedsim.core.blocks.quantities import Hours, Rate, Seconds, Watts
 from fedsim.core.blocks.spec import Given, Keys, as_written
+from fedsim.core.text import quantity
 from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,
@@ -41,6 +42,9 @@ from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import ConstantRate, Rates
 from fedsim.physics.radios.stages import RadioStage, States
 from fedsim.physics.signals import Signal
+
+LONG_SLEEP = 60.0
+"""From this on, a note says that messages wait for a radio that sleeps, s."""
 
 
 class NarrowbandRadio(Presettable, PacketRadio):
@@ -109,6 +113,16 @@ class NarrowbandRadio(Presettable, PacketRadio):
         return States(
             (*stages, RadioStage(0.0, inf, cycle, resume + self._sync, self._beyond(power)))
         )
+
+    @property
+    def unreachable(self) -> tuple[str, str]:
+        """The key of its sleep, `tau` or `paging_cycle`, and a sentence on it if it is long."""
+        key, cycle = ("tau", self.tau) if self.tau else ("paging_cycle", self.paging_cycle)
+        if cycle < LONG_SLEEP:
+            return "", ""
+        idle = quantity(self.connected + (self.paged if self.tau else 0.0), "s")
+        text = f"got {quantity(cycle, 's')}: {idle} after its last message it falls asleep,"
+        return key, f"{text} and a message to it then waits until it wakes, for up to this time"
 
     @property
     def resting(self) -> float:

@@ -225,6 +225,10 @@ def table_samples(
     features = [column for column in found if column.role in columns.FEATURES]
     _notes_on_columns(found, notes)
     if not features:
+        if read == 1:  # every column is constant
+            raise DataError(
+                "data", f"{where} has 1 row, and no model can be fitted to it; give more"
+            )
         text = f"{where} has no column left of which features can be made"
         raise DataError(
             "data", f"{text}; it has {', '.join(column.name for column in found)[:200]}"

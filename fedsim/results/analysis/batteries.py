@@ -63,13 +63,14 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         One row per battery of a run that did not fail: variant, seed, client, kind (group, device
         and radio), run_s and rounds (of the run), capacity_joules, initial_joules, charged_joules,
         drained_joules, final_joules, charge (at the end, as a share of the capacity), low (whether
-        that is below the threshold), empty (whether it is at the cut-off), empty_s and empty_round
-        (when it first was; infinite if never), lasts_s (infinite if it is charged as fast as it
-        drains), lasts_runs (how many runs like this one it lasts for, if radios sleep after each),
-        idle_watts (what an idle client takes from it) and lasts_idle_s (how long it lasts if its
-        client only idles; both NaN if it was empty or charged),
-        and the joules by part. The part `battery losses` is the energy that left the
-        battery and not drawn by the client. Without batteries there are no rows.
+        that is below the threshold), empty (whether the log has that it fell to the cut-off: a run
+        that `stop.batteries` ends at this very time may leave others there that have not yet been
+        empty), empty_s and empty_round (when it first was; infinite if never), lasts_s (infinite if
+        it is charged as fast as it drains), lasts_runs (how many runs like this one it lasts for,
+        if radios sleep after each), idle_watts (what an idle client takes from it) and lasts_idle_s
+        (how long it lasts if its client only idles; both NaN if it was empty or charged), and the
+        joules by part. The part `battery losses` is the energy that left the battery and not drawn
+        by the client. Without batteries there are no rows.
 
     Raises:
         DataError: a file of a run is damaged.

@@ -36,8 +36,8 @@ def append_lines(path: Path, *lines: Mapping[str, Any]) -> bool:
         path: of the file; its folder exists.
         lines: of plain data.
     """
-    with locked_journal(path) as (_, append):
-        return append(*lines)
+    with _locked(path) as file:
+        return file is not None and _append(file, *lines)
 
 
 @contextmanager
@@ -46,15 +46,23 @@ def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
 
     If it cannot be opened, it yields no lines, and nothing can be appended.
     """
+    with _locked(path) as file:
+        append = (lambda *_: False) if file is None else partial(_append, file)
+        yield read_lines(path), append
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int | None]:
+    """Context manager that locks a journal, and yields its descriptor; None if it cannot open."""
     try:
         file = _open(path)
     except OSError:
-        yield read_lines(path), lambda *_: False
+        yield None
         return
     lock = lock_of_file(file)
     try:
         _wait(lock)
-        yield read_lines(path), partial(_append, file)
+        yield file
     finally:
         lock.close()
 

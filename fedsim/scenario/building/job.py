@@ -16,6 +16,7 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import ProgramProblem, reports
+from fedsim.protocol.aggregation import TrimmedMean
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.privacy.wrapper import EPSILON, PrivateMethod, Terms
 from fedsim.protocol.stopping import Observe
@@ -39,6 +40,7 @@ from fedsim.scenario.building.personal import PersonalMethod
 from fedsim.scenario.building.secret import kept_in_secret, uplink, without_late
 from fedsim.scenario.building.smoothness import SmoothnessConstants
 from fedsim.scenario.compatibility import held_alike
+from fedsim.scenario.scenario import conflicts
 from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.members import ClientConfig
@@ -364,6 +366,11 @@ class Job:
         text = f"{attackers} of {clients} clients attack, and {known}"
         if clients <= 2 * attackers:
             return f"{text}; no rule withstands an attack of half of the clients or more"
+        remedy = TrimmedMean(byzantine=attackers)
+        attacked = self.scenario.model_copy(update={"aggregation": remedy})
+        why = [problem for _, problem, _ in conflicts(attacked)]
+        if why:  # the advice would be refused
+            return f"{text}; trimmed-mean would, but not in this scenario: {why[0]}"
         return f"{text}: give aggregation: {{kind: trimmed-mean, byzantine: {attackers}}}"
 
     def model_writer(self, folder: Path) -> ModelTable:

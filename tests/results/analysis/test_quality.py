@@ -1,6 +1,7 @@
 """Differences in model quality: the laws of a paired difference, and Student's closed form."""
 
 import json
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,12 @@ def test_clauses_have_the_difference_and_its_interval() -> None:
     open_ = clause(ACCURATE, ACCURATE[::-1])
     assert open_.startswith(f"no difference in {at_end} was found (95 % interval -")
     few = clause(ACCURATE[:2], WORSE[:2])
-    assert few.startswith(f"it is not known yet whether b's {at_end} differs (95 % interval -")
+    assert few.startswith(f"it is not known yet whether b's {at_end} differs (99 % interval -")
+    low, high = stats.t.interval(
+        0.99, 1, *(f(np.subtract(WORSE[:2], ACCURATE[:2])) for f in (np.mean, stats.sem))
+    )
+    stated = [float(end) for end in re.findall(r"-?[0-9.]+", few.partition("% interval")[2])]
+    assert stated == pytest.approx([100 * low, 100 * high], abs=0.5)  # as rounded
     # A difference that is significant before the correction for all pairs, but not after it.
     shift = [-0.001, -0.06, -0.002, -0.05, -0.001, -0.04, -0.002, -0.03]
     moved = [x + d for x, d in zip(ACCURATE, shift, strict=True)]
@@ -172,3 +178,16 @@ def test_compare_prints_it_with_and_without_a_target(tmp_path: Path) -> None:
     (found,) = [each for each in written if each["variant"] == "gd" and each["measure"] == "gap"]
     assert found["difference"] == pytest.approx((last.loc["gd"] - last.loc["base"]).mean())
     assert Comparison.of([result.folder / "gd"]).quality.empty
+
+
+@pytest.mark.parametrize(
+    ("seeds", "head"), [(3, "99 % intervals (as of fewer than 6 seeds)"), (6, "95 % intervals")]
+)
+def test_the_head_of_a_table_has_the_confidence_of_its_intervals(
+    seeds: int, head: str, tmp_path: Path
+) -> None:
+    variants = {"a": {}, "b": {"wire": {"up": {"compressor": {"kind": "qsgd", "levels": 4}}}}}
+    fedsim.run(small(seeds=seeds, variants=variants, stop={"rounds": 3}), out=tmp_path, check=False)
+    titles = [str(table.title) for table in Comparison.of([tmp_path], [], None, 0.95).tables()]
+    (quality_title,) = [title for title in titles if "quality at the end" in title]
+    assert quality_title.endswith(f"; {head}")

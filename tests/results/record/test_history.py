@@ -109,6 +109,34 @@ def test_a_killed_call_has_never_ended_and_one_in_progress_is_running(tmp_path: 
     assert "never ended" in invoke("history", out)
 
 
+class Killed(BaseException):
+    """Stands for a death of the process: what is written after it is removed."""
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_an_unfinished_call_counts_its_runs_of_all_runs_of_the_study(
+    tmp_path: Path, *, killed: bool
+) -> None:
+    fedsim.run(scenario(), out=tmp_path)
+    ended = []
+
+    def watch(progress: RunProgress) -> None:
+        ended.extend([progress.seed] * progress.ended)
+        if len(ended) == 4 and not progress.ended:  # after the kept run and three others
+            raise Killed
+
+    with pytest.raises(Killed):
+        fedsim.run(scenario(seeds=6), out=tmp_path, watch=watch)
+    journal = tmp_path / HISTORY
+    if killed:  # the last line is of the end, which a killed process does not write
+        journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
+    call = read_history(tmp_path)[-1]
+    made = sum(1 for _ in tmp_path.glob("*/*/summary.json")) - 1
+    assert (call.made, call.kept, call.runs) == (made, 1, 6)
+    end = "never ended" if killed else "stopped"
+    assert f"{made} of 6 {end}" in " ".join(invoke("history", tmp_path).split())
+
+
 def test_a_folder_without_a_history_says_so(tmp_path: Path) -> None:
     fedsim.run(scenario(), out=tmp_path / "out")
     (tmp_path / "out" / HISTORY).unlink()

@@ -41,7 +41,7 @@ from fedsim.results.analysis.compare.cost_tables import (
     summarise,
 )
 from fedsim.results.analysis.compare.dominance import Decisions
-from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
+from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds, interval_level
 from fedsim.results.analysis.compare.quality import (
     QUALITY_COLUMNS,
     QUALITY_RULE,
@@ -481,14 +481,15 @@ class Comparison:
             tables.append(table)
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
-                ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
+                ratios = _intervals_of(case.pairs, "pairs", self.confidence)
+                ratios = f"{ratios} of the ratio" if ratios else ""
                 title = self._title(f"{case.target.words}: {differs}", ratios)
                 level = self.confidence, self.practical
                 labels = self.choose(case, MOST_DRAWN)
                 tables.append(paired_table(case.pairs, labels, title, *level))
         if len(self.quality):
             beside = f"difference from {self.runs.labels[self.against]}"
-            tested = sure if self.quality["low"].notna().any() else ""
+            tested = _intervals_of(self.quality, "seeds", self.confidence)
             title = self._title(f"quality at the end: paired {beside}", tested)
             labels = self.choose(self.cases[0], MOST_DRAWN)
             tables.append(quality_table(self.quality, labels, title))
@@ -622,6 +623,26 @@ class Comparison:
         first = table.sort_values(order, ascending=[True, False, True], kind="stable")
         chosen = set(first["variant"].head(most))
         return {variant: label for variant, label in labels.items() if variant in chosen}
+
+
+def _intervals_of(pairs: pd.DataFrame, seeds: str, confidence: float) -> str:
+    """Return of what confidence paired intervals are; empty if there are none.
+
+    Args:
+        pairs: one row per variant.
+        seeds: its column of the number of seeds.
+        confidence: between 0 and 1, with enough seeds.
+    """
+    known = pairs[pairs["low"].notna()]
+    if known.empty:
+        return ""
+    fewest = fewest_seeds(confidence)
+    strict = f"{interval_level(confidence, fewest - 1):g} %"
+    few = known[seeds] < fewest
+    if few.all():
+        return f"{strict} intervals (as of fewer than {fewest} seeds)"
+    beside = f" ({strict} of fewer than {fewest} seeds)" if few.any() else ""
+    return f"{100 * confidence:g} % intervals{beside}"
 
 
 def _case(

@@ -133,6 +133,19 @@ def fewest_seeds(confidence: float) -> int:
     return ceil(1 - log2(1 - confidence) - _ROUNDING)
 
 
+def interval_level(confidence: float, seeds: int) -> float:
+    """Return the confidence of the interval of so many seeds, in per cent.
+
+    With too few of them it is Student's interval of `STRICTER` times less error (rule 3).
+
+    Example:
+        >>> interval_level(0.95, 6), interval_level(0.95, 5)
+        (95.0, 99.0)
+    """
+    error = (1 - confidence) / (STRICTER if seeds < fewest_seeds(confidence) else 1)
+    return round(100 * (1 - error), 9)
+
+
 def compare_seeds(logs: Array, confidence: float = 0.95) -> Seeds:
     """Return what the seeds of the last axis say, by rules 1 to 5 above.
 

@@ -22,7 +22,7 @@ from fedsim.core.table_columns import HIGHER_IS_BETTER, higher_is_better
 from fedsim.core.text import format_number
 from fedsim.results.analysis.compare.cost_tables import alike_in_length
 from fedsim.results.analysis.compare.dominance import Decisions
-from fedsim.results.analysis.compare.pairwise import PairedComparison, fewest_seeds
+from fedsim.results.analysis.compare.pairwise import PairedComparison, fewest_seeds, interval_level
 from fedsim.results.analysis.compare.verdict import INDISTINGUISHABLE, TOO_FEW, State, judge
 from fedsim.results.analysis.costs import measures_in
 from fedsim.results.best import feasible_figure
@@ -164,7 +164,7 @@ def _evidence(found: Difference, confidence: float) -> str:
     if isnan(found.low):
         return f"{amount(found.difference, found.measure)} in all {found.seeds} seeds"
     ends = interval(found.low, found.high, found.measure)
-    text = f"{100 * confidence:g} % interval {_points(ends, found.measure)}"
+    text = f"{interval_level(confidence, found.seeds):g} % interval {_points(ends, found.measure)}"
     significant = found.p_value <= 1 - confidence
     if found.verdict == NO_DIFFERENCE and significant:
         text += f"; p={format_number(found.p_holm, '.2g')} after Holm's correction"

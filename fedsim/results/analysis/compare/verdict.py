@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.core.text import format_number
-from fedsim.results.analysis.compare.pairwise import PairedComparison, fewest_seeds
+from fedsim.results.analysis.compare.pairwise import PairedComparison, fewest_seeds, interval_level
 
 SURE = 0.9
 """A verdict that holds in at least this share of worlds, or at most in the rest, is decided."""
@@ -227,7 +227,7 @@ class Verdict:
             return f"the same in all {pair.seeds} seeds"
         if pair.exact:
             return "; ".join(self._in_signs(name, other))
-        level = f"{100 * pair.confidence:g} % interval"
+        level = f"{interval_level(pair.confidence, pair.seeds):g} % interval"
         if self.state is State.CHEAPER:  # of the saving, as the sentence has it
             ends = f"{_percent(1 - pair.high)} to {_percent(1 - pair.low)}"
             return f"{level} {ends}, {pair.seeds} seeds"

@@ -282,7 +282,7 @@ FLUID = {**NETWORK, "model": "fluid"}
 def test_times_of_messages_of_several_sizes_are_in_doubt_without_tcp() -> None:
     text = doubt_of_sizes(FLUID, [group()], rounds(1e6, 1e5))
     kept = TRANSFERS["fluid, kept"][MANY].median
-    assert f"network.model fluid has a median error of {100 * kept:.0f} % over kept" in text
+    assert f"network.model fluid has a median error of {kept:.0f} % over kept" in text
     assert text.endswith(": repeat with network.model=tcp before you rely on their times")
     cell = {**FLUID, "broadcast": "cell"}
     assert doubt_of_sizes(cell, [group()], rounds(1e6, 1e5)).endswith("not rely on their times")

@@ -43,13 +43,16 @@ def report(result: Result, *, quiet: bool = False) -> None:
         result: the runs.
         quiet: whether only notes are printed without which the result may be misread.
     """
-    _print_tables(result.shown)
+    shown = result.shown
+    _print_tables(shown)
     figure = draw_overview(result)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
     for note in once(result.seen, needed=quiet):
         _remark(note)
+    if not quiet and (doubt := shown.doubt_of_sizes):
+        _remark(doubt)
 
 
 def report_part(result: Result, count: int, error: Exception) -> None:

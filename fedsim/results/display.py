@@ -23,7 +23,7 @@ from fedsim.results.analysis.compare.answer import leading, reference_answer
 from fedsim.results.analysis.compare.causes import whose
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants, misses
-from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
+from fedsim.results.analysis.compare.runs import EndedRuns, doubt_of_sizes_in, mixed_counting
 from fedsim.results.analysis.costs import notes_on_seeds
 from fedsim.results.analysis.plots.canvas import figure_of, style_width
 from fedsim.results.analysis.plots.curves import check_column
@@ -57,6 +57,11 @@ class Shown:
     setting: str = ""
     runs: Mapping[tuple[str, int], Path] = field(default_factory=dict)
     baseline: str = ""
+
+    @property
+    def doubt_of_sizes(self) -> str:
+        """Why times are uncertain where messages differ in size; empty if they are not."""
+        return doubt_of_sizes_in(self.runs, self.rounds)
 
     def figure(
         self,

@@ -102,7 +102,8 @@ def robust(
     # unused.
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
-    warnings = *store.remarks, *gathered.counting, *gathered.left_out
+    doubt = [*filter(None, [gathered.doubt_of_sizes])]
+    warnings = *store.remarks, *gathered.counting, *gathered.left_out, *doubt
     notes, hashes = (*remarks, *warnings), run_hashes(gathered.folders)
     costs = wanted.costs(gathered), gathered.rounds, practical, baseline is not None
     return Robustness(

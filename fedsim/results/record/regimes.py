@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Any
 
+import pandas as pd
 from pydantic import TypeAdapter
 
 from fedsim.core.blocks.quantities import Rate, Seconds
@@ -107,6 +108,48 @@ def errors_of_models(
             yield model, _transfers(model, network, variants, messages, brief=brief)
 
 
+def doubt_of_sizes(network: Plain, fleet: Sequence[Plain], rounds: pd.DataFrame) -> str:
+    """Return why times of variants are uncertain if their messages differ in size; else nothing.
+
+    A model without TCP's windows has another error for each size, so it does not cancel.
+
+    Args:
+        network: the block `network`, as recorded.
+        fleet: the groups.
+        rounds: the round tables of the variants, with their names in the column `variant`.
+    """
+    if not fleet or network.get("peers") is not None:
+        return ""
+    model = _flows(network)
+    groups = [group for group in fleet if _model(network, group["radio"]["kind"]) == model]
+    if model not in _WITHOUT_WINDOWS or not groups or not _sizes_differ(rounds):
+        return ""
+    text = f"the variants' messages differ in size, and network.model {model} has a median error"
+    messages = RoundMessages.of_round(rounds[_COSTS].mean().to_dict())
+    text += f" of {_medians(model, network, groups, messages)}"
+    return f"{text}{_REPEAT if _takes_tcp(network) else _DISTRUST}"
+
+
+_COSTS = ["bits_up", "transmissions", "bits_down", "cohort"]
+
+_ALIKE = 1.1
+"""Sizes of messages are alike if the largest is at most this multiple of the smallest."""
+
+_REPEAT = ": repeat with network.model=tcp before you rely on their times"
+_DISTRUST = ": do not rely on their times"
+
+
+def _sizes_differ(rounds: pd.DataFrame) -> bool:
+    """Return whether the mean size of a message, up or down, differs between variants."""
+    sums = rounds.groupby("variant", observed=True)[_COSTS].sum()
+    for bits, count in (("bits_up", "transmissions"), ("bits_down", "cohort")):
+        some = sums[(sums[bits] > 0) & (sums[count] > 0)]
+        sizes = some[bits] / some[count]
+        if len(sizes) > 1 and sizes.max() > _ALIKE * sizes.min():
+            return True
+    return False
+
+
 def errors_of_energy(fleet: Sequence[Plain], *, brief: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the devices and radios of a fleet, each with the errors of its presets' energy.
 
@@ -190,7 +233,7 @@ def _transfers(
     brief: bool,
 ) -> str:
     """Return sentences on the errors of transfer times for some groups, and a remedy."""
-    lossy = any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
+    lossy = _is_lossy(groups)
     rates, trips = _rates(network, groups), _trips(network, groups)
     medians, texts, beyond = list[str](), list[str](), list[str]()
     for over, table in _tables(model, network, lossy=lossy).items():
@@ -214,6 +257,27 @@ def _transfers(
         text = f"Median error of times {both}."
         return " ".join([text, *[*differences][:1], *_advice(model, network)])
     return " ".join([*texts, *differences, *_remedy(model, network)])
+
+
+def _medians(
+    model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
+) -> str:
+    """Return the median errors by connections: "11 % over kept connections, ..."."""
+    lossy, rates, trips = _is_lossy(groups), _rates(network, groups), _trips(network, groups)
+    parts = []
+    for over, table in _tables(model, network, lossy=lossy).items():
+        if table is not None:
+            figures, regime = TRANSFERS[table], LOSSES
+            if not (lossy and LOSSES in figures):
+                regime = _regime(figures, network, messages, rates, trips)
+            parts.append(f"{percent(figures[regime].median)}{over}")
+    others = [f"{part.removesuffix('connections')}ones" for part in parts[1:]]
+    return ", ".join([*parts[:1], *others])
+
+
+def _is_lossy(groups: Sequence[Plain]) -> bool:
+    """Return whether a radio loses packets at random."""
+    return any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
 
 
 _WITHOUT_WINDOWS = ("fluid", "lv08")

@@ -3,6 +3,7 @@
 from textwrap import wrap
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from fedsim.results.accuracy import (
@@ -20,7 +21,12 @@ from fedsim.results.accuracy import (
     TRANSFERS,
     UDP,
 )
-from fedsim.results.record.regimes import RoundMessages, errors_of_energy, errors_of_models
+from fedsim.results.record.regimes import (
+    RoundMessages,
+    doubt_of_sizes,
+    errors_of_energy,
+    errors_of_models,
+)
 from tests.tiers import every
 
 SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
@@ -253,3 +259,48 @@ def test_errors_of_energy_are_those_of_the_presets_groups() -> None:
         "5g-low": "median error of cellular a factor of 1.4.",
     }
     assert not list(errors_of_energy(fleet[2:]))
+
+
+def rounds(*replies: float, silent: int = 0) -> pd.DataFrame:
+    """Return a round table of variants whose ten clients receive 1 Mbit and reply some bits."""
+    rows = [
+        {
+            "variant": f"v{number}",
+            "cohort": 10,
+            "transmissions": 10 - silent * number,
+            "bits_down": 1e7,
+            "bits_up": bits * (10 - silent * number),
+        }
+        for number, bits in enumerate(replies)
+    ]
+    return pd.DataFrame(rows)
+
+
+FLUID = {**NETWORK, "model": "fluid"}
+
+
+def test_times_of_messages_of_several_sizes_are_in_doubt_without_tcp() -> None:
+    text = doubt_of_sizes(FLUID, [group()], rounds(1e6, 1e5))
+    kept = TRANSFERS["fluid, kept"][MANY].median
+    assert f"network.model fluid has a median error of {kept:.0f} % over kept" in text
+    assert text.endswith(": repeat with network.model=tcp before you rely on their times")
+    cell = {**FLUID, "broadcast": "cell"}
+    assert doubt_of_sizes(cell, [group()], rounds(1e6, 1e5)).endswith("not rely on their times")
+
+
+@pytest.mark.parametrize(
+    ("network", "groups", "table"),
+    [
+        (FLUID, [group()], rounds(1e6, 1e6)),
+        (FLUID, [group()], rounds(1e6, 1e6, silent=3)),  # fewer messages, of one size
+        (FLUID, [group()], rounds(1e6)),
+        (NETWORK, [group()], rounds(1e6, 1e5)),
+        (FLUID, [], rounds(1e6, 1e5)),
+        (FLUID, [group("lora")], rounds(1e6, 1e5)),
+        ({**FLUID, "peers": {}}, [group()], rounds(1e6, 1e5)),
+    ],
+)
+def test_there_is_no_doubt_where_sizes_are_equal_or_the_model_has_windows(
+    network: Any, groups: Any, table: pd.DataFrame
+) -> None:
+    assert doubt_of_sizes(network, groups, table) == ""

@@ -238,7 +238,7 @@ def caveats(runs: EndedRuns, costs: Mapping[Target, pd.DataFrame]) -> list[str]:
     """
     parts: list[Sequence[str]] = [[f"left out: {text}" for text in runs.left_out]]
     parts += [runs.counting, list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]
-    parts += [list(unusable(runs)), list(_alike(runs))]
+    parts += [list(unusable(runs)), list(_alike(runs)), [*filter(None, [runs.doubt_of_sizes])]]
     for target, table in costs.items():
         label = str(target)
         parts += [list(_repeats(runs, label, table)), list(_survivors(runs, target, table))]

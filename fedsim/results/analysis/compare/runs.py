@@ -29,6 +29,7 @@ from fedsim.results.record.folder import SCENARIO, SMALL, SUMMARY, RunFolder, ch
 from fedsim.results.record.manifest import MADE_FROM, check_files, read_manifest
 from fedsim.results.record.parts import read_table
 from fedsim.results.record.read import hold_no_runs, join_tables, missing, run_folders
+from fedsim.results.record.regimes import doubt_of_sizes
 from fedsim.results.record.scenarios import (
     describe_differences,
     differing,
@@ -260,6 +261,14 @@ class EndedRuns:
         """A note on the way in which rounds are counted, if that is not the usual one."""
         return (_BEFORE,) if (self.summary["counting"] == "iterates").all() else ()
 
+    @property
+    def doubt_of_sizes(self) -> str:
+        """Why times are uncertain where messages differ in size; empty if they are not.
+
+        See `fedsim.results.record.regimes.doubt_of_sizes`; empty for several networks or fleets.
+        """
+        return doubt_of_sizes_in(self.by_name, self.rounds)
+
     @cached_property
     def setting(self) -> str:
         """Data, fleet and seeds in a few words; of several folders, the settings of all."""
@@ -267,6 +276,23 @@ class EndedRuns:
         seeds = self.summary["seed"].unique().tolist()
         scenarios = [parse(read_text(path), path / SCENARIO) for path in firsts.values()]
         return "\n".join(dict.fromkeys(setting_of(each, seeds) for each in reversed(scenarios)))
+
+
+def doubt_of_sizes_in(runs: Mapping[tuple[str, int], Path], rounds: pd.DataFrame) -> str:
+    """Return why times of variants are uncertain where their messages differ in size; else nothing.
+
+    Args:
+        runs: the folder of each run, by variant and seed.
+        rounds: the round tables of all runs.
+    """
+    firsts = {variant: path for (variant, _), path in reversed([*runs.items()])}
+    if len(firsts) < 2:
+        return ""
+    scenarios = [parse(read_text(path), path / SCENARIO) for path in firsts.values()]
+    worlds = [{key: each[key] for key in ("network", "fleet")} for each in scenarios]
+    if any(world != worlds[0] for world in worlds[1:]):
+        return ""
+    return doubt_of_sizes(worlds[0]["network"], worlds[0]["fleet"], rounds)
 
 
 class _Run(NamedTuple):

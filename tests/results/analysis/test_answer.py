@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedsim.core.ports import Array
 from fedsim.core.tables import as_text
 from fedsim.results.analysis import Target, answer
 from fedsim.results.analysis.compare.answer import MOST, reference_answer
@@ -157,7 +158,7 @@ def test_seeds_that_are_too_few_are_said_to_be() -> None:
     )
 
 
-def curve(variant: str, seed: int, values: Sequence[float]) -> pd.DataFrame:
+def curve(variant: str, seed: int, values: Array) -> pd.DataFrame:
     rounds = range(len(values))
     table = {"variant": variant, "seed": seed, "round": rounds, "test_accuracy": values}
     return pd.DataFrame(table)
@@ -181,7 +182,7 @@ REMEDY = "rounds: lower the target or run longer"
     ],
 )
 def test_more_seeds_are_not_advised_if_a_run_stopped_short_of_its_target(
-    values: Sequence[float], advice: str
+    values: Array, advice: str
 ) -> None:
     joules = {"a": [1.0, 2.0, 1.5], "b": [1.3, 2.3, np.nan]}
     runs = [(name, seed) for name in joules for seed in range(3)]

@@ -23,7 +23,7 @@ def bench(
     places: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[ENTRY|SUMMARY]...",
+            metavar="ENTRY|SUMMARY...",
             help="run: entries; verify: a summary and its entry; score and page: summaries beside"
             " those of the season",
         ),

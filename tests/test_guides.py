@@ -65,7 +65,7 @@ def test_the_sweep_is_nine_variants_of_the_censoring_study() -> None:
         for each in plan.variants
     }
     assert pairs == {(momentum, censor) for momentum in (0, 0.4, 0.8) for censor in (0.01, 0.1, 1)}
-    assert all(len(each.seeds) == 5 for each in plan.variants)
+    assert all(len(each.seeds) == 6 for each in plan.variants)
 
 
 def test_the_problem_runs_on_the_censoring_study_s_fleet(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_tables_of_scikit_learn_and_openml_become_scenarios_that_run(tmp_path: P
         plan = fedsim.load(scenario, overrides=["stop.rounds=2"])
         assert plan.variants[0].scenario.problem.loss.kind == loss
         assert plan.variants[0].scenario.clients == clients
-        assert len(fedsim.run(scenario, overrides=["stop.rounds=2"]).rounds) == 3 * 5 * 3
+        assert len(fedsim.run(scenario, overrides=["stop.rounds=2"]).rounds) == 3 * 6 * 3
 
 
 def test_the_columns_of_labels_and_clients_can_be_given(tmp_path: Path) -> None:

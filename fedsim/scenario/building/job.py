@@ -16,7 +16,7 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import ProgramProblem, reports
-from fedsim.protocol.aggregation import TrimmedMean
+from fedsim.protocol import aggregation
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.privacy.wrapper import EPSILON, PrivateMethod, Terms
 from fedsim.protocol.stopping import Observe
@@ -366,7 +366,7 @@ class Job:
         text = f"{attackers} of {clients} clients attack, and {known}"
         if clients <= 2 * attackers:
             return f"{text}; no rule withstands an attack of half of the clients or more"
-        remedy = TrimmedMean(byzantine=attackers)
+        remedy = aggregation.TrimmedMean(byzantine=attackers)  # loaded only where it is advised
         attacked = self.scenario.model_copy(update={"aggregation": remedy})
         why = [problem for _, problem, _ in conflicts(attacked)]
         if why:  # the advice would be refused

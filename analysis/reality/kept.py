@@ -25,7 +25,7 @@ from linux.relay import be_prompt
 from linux.rounds import Rounds, lasting
 from linux.transfers import round_trips
 from packets import magnitude
-from stored import replacing
+from stored import asks_for, replacing
 
 from fedsim.addons.tcp.bearers import Connections, bearers
 from fedsim.physics.network_models import Site
@@ -218,17 +218,11 @@ def saved(rounds: Callable[[int, Rounds], Sequence[float]]) -> float:
 
 def report() -> None:
     """Print the table of errors, and what top-k saves in rounds as those of the quickstart."""
-    print("| set | model | case | number | mean | median | 9 of 10 | worst |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(packets.HEAD)
     for name in SETS:
         compared = [(f"`{model}`", errors(model, name)) for model in packets.MODELS]
         for model, each in [*compared, (ITSELF, repeated(name))]:
-            found: dict[str, list[float]] = {}
-            for row, error in each:
-                found.setdefault(row, []).append(error)
-            for row in (*KINDS, OVERFLOW, NONE):
-                if row in found:
-                    print(f"| {name} | {model} | {row} | {packets.summary(found[row])} |")
+            print(*packets.rows_of(name, model, each, (*KINDS, OVERFLOW, NONE)), sep="\n")
     shares = {model: 100 * saved(partial(_modelled, model)) for model in packets.MODELS}
     said = ", ".join([f"`{model}` {share:.0f} %" for model, share in shares.items()])
     runs = [100 * saved(partial(_real, run)) for run in range(RUNS)]
@@ -248,10 +242,8 @@ def _real(run: int, number: int, _: Rounds) -> Sequence[float]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring if that is asked for."""
-    if list(arguments) == ["measure"]:
+    if asks_for("measure", arguments):
         measure()
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: measure")
     report()
 
 

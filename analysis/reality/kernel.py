@@ -22,7 +22,7 @@ from linux.namespaces import links_of, star
 from linux.relay import be_prompt
 from linux.transfers import Control, Transfers, round_trips
 from packets import Case, magnitude
-from stored import replacing
+from stored import asks_for, replacing
 
 from fedsim.physics.tcp import Tcp
 
@@ -221,23 +221,16 @@ def compared() -> Iterator[tuple[str, str, Iterator[Error]]]:
 
 def report() -> None:
     """Print the table of errors."""
-    print("| set | model | case | number | mean | median | 9 of 10 | worst |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(packets.HEAD)
     for name, model, each in compared():
-        found: dict[str, list[float]] = {}
-        for row, error in each:
-            found.setdefault(row, []).append(error)
-        for row in (*KINDS, OVERFLOW, NONE, DIFFER, *LOSSES):
-            if row in found:
-                print(f"| {name} | {model} | {row} | {packets.summary(found[row])} |")
+        order = (*KINDS, OVERFLOW, NONE, DIFFER, *LOSSES)
+        print(*packets.rows_of(name, model, each, order), sep="\n")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring if that is asked for."""
-    if list(arguments) == ["measure"]:
+    if asks_for("measure", arguments):
         measure()
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: measure")
     report()
 
 

@@ -436,6 +436,30 @@ def decided() -> set[tuple[str, Case]]:
     return found
 
 
+HEAD = """\
+| set | model | case | number | mean | median | 9 of 10 | worst |
+|---|---|---|---|---|---|---|---|"""
+
+
+def rows_of(
+    name: str, model: str, errors: Iterable[tuple[str, float]], order: Iterable[str]
+) -> Iterator[str]:
+    """Yield the rows of a model below `HEAD`: one per kind of case, in order.
+
+    Args:
+        name: the name of the set.
+        model: the model, in Markdown.
+        errors: the kind of each case, and its error.
+        order: all kinds; those without an error have no row.
+    """
+    found: dict[str, list[float]] = {}
+    for kind, error in errors:
+        found.setdefault(kind, []).append(error)
+    for kind in order:
+        if kind in found:
+            yield f"| {name} | {model} | {kind} | {summary(found[kind])} |"
+
+
 def summary(errors: Sequence[float]) -> str:
     """Return the cells of a table's row: number, mean, median, nine of ten, and the worst."""
     sizes = np.abs(errors)

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,17 @@ def replacing(path: Path) -> Iterator[TextIO]:
     except BaseException:
         Path(name).unlink()
         raise
+
+
+def asks_for(word: str, arguments: Sequence[str]) -> bool:
+    """Return whether a script is asked to compute anew, by its only argument; else nothing is.
+
+    Raises:
+        SystemExit: there is another argument.
+    """
+    if list(arguments) not in ([], [word]):
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: {word}")
+    return bool(arguments)
 
 
 @dataclass(frozen=True)

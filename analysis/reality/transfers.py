@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import packets
 from packets import Sharing
+from stored import asks_for
 
 KINDS = (
     "one flow",
@@ -125,11 +126,9 @@ def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    if list(arguments) == ["simulate"]:
+    if asks_for("simulate", arguments):
         with tempfile.TemporaryDirectory() as folder:
             packets.write(packets.compile_ns3(Path(folder)))
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
     report()
 
 

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import packets
-from stored import replacing
+from stored import asks_for, replacing
 
 from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
@@ -288,11 +288,9 @@ def report() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    if list(arguments) == ["simulate"]:
+    if asks_for("simulate", arguments):
         with tempfile.TemporaryDirectory() as folder:
             write(packets.compile_ns3(Path(folder), SOURCE, LIBRARIES))
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
     report()
 
 

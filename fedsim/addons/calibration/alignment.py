@@ -123,6 +123,7 @@ def _refined(timeline: Timeline, log: PowerLog, near: float, step: float) -> tup
     """Return the share of unexplained variance, and the offset near another with the least."""
 
     def unexplained(offset: float) -> float:
+        """Return the share of the variance of power that the states leave at an offset."""
         kept = PowerLog(log.begin + offset, log.end + offset, log.joules)
         kept = kept.between(timeline.first, timeline.last)
         if len(kept.joules) < 2:

@@ -29,6 +29,7 @@ from fedsim.addons.calibration.timeline import (
     UP,
     WORKING,
     Timeline,
+    is_by_state,
     scenario_powers,
 )
 from fedsim.core.errors import DataError
@@ -202,7 +203,7 @@ def _fitted_states(device: Device, radio: Radio) -> Iterator[int]:
     yield REST
     if device.active is not None:
         yield WORKING
-    if not any(powers_of(radio).on_air):
+    if not is_by_state(radio):
         yield HELD
     yield from (UP, DOWN)
     if radio.tail_time > 0:
@@ -289,7 +290,7 @@ def _constants(number: int, group: Group, fit: _Fit, observations: int) -> Itera
     if isinstance(device, Device) and device.active is not None:
         found["device.active"] = fit.interval([REST, WORKING], -resting)
     # What `powers_of` and `Connection` subtract from the figures of the block is added here.
-    by_state = any(powers_of(radio).on_air)
+    by_state = is_by_state(radio)
     names: Mapping[int, tuple[str, float]] = {
         HELD: ("base", waiting),
         DOWN: ("receive", held + waiting - radio.base) if by_state else ("energy_down", 0.0),

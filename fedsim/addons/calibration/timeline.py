@@ -66,6 +66,11 @@ class Timeline(NamedTuple):
         return columns
 
 
+def is_by_state(radio: Radio) -> bool:
+    """Return whether bits on the air take power for their time, and not energy per bit."""
+    return any(powers_of(radio).on_air)
+
+
 def timeline(rows: pd.DataFrame, radio: Radio) -> Timeline:
     """Return the states of a client.
 
@@ -75,7 +80,7 @@ def timeline(rows: pd.DataFrame, radio: Radio) -> Timeline:
     """
     kind, starts = rows["kind"].to_numpy(str), rows["start"].to_numpy(float)
     ends, sizes = rows["end"].to_numpy(float), rows["bytes"].to_numpy(float)
-    by_state = any(powers_of(radio).on_air)
+    by_state = is_by_state(radio)
     rates = {DOWN: radio.down, UP: radio.up}
     curves, spans = dict[int, _Curve](), list[tuple[Array, Array]]()
     for state, name in ((DOWN, "download"), (UP, "upload")):
@@ -132,5 +137,5 @@ def scenario_powers(radio: Radio, rest: float, working: float) -> Array:
     """
     powers = powers_of(radio)
     stages: Sequence[float] = (radio.states.stages[0].power, radio.states.stages[-1].wake_power)
-    down, up = powers.on_air if any(powers.on_air) else powers.per_bit
+    down, up = powers.on_air if is_by_state(radio) else powers.per_bit
     return np.array([rest, working, powers.held, up, down, *stages])

@@ -126,7 +126,13 @@ def doubt_of_sizes(network: Plain, fleet: Sequence[Plain], rounds: pd.DataFrame)
         return ""
     text = f"the variants' messages differ in size, and network.model {model} has a median error"
     messages = RoundMessages.of_round(rounds[_COSTS].mean().to_dict())
-    text += f" of {_medians(model, network, groups, messages)}"
+    medians = [
+        f"{percent(TRANSFERS[table][regime].median)}{over}"
+        for over, table, regime in _regimes(model, network, groups, messages)
+        if table is not None
+    ]
+    others = [f"{each.removesuffix('connections')}ones" for each in medians[1:]]
+    text += f" of {', '.join([*medians[:1], *others])}"
     return f"{text}{_REPEAT if _takes_tcp(network) else _DISTRUST}"
 
 
@@ -233,21 +239,17 @@ def _transfers(
     brief: bool,
 ) -> str:
     """Return sentences on the errors of transfer times for some groups, and a remedy."""
-    lossy = _is_lossy(groups)
-    rates, trips = _rates(network, groups), _trips(network, groups)
+    lossy, rates, trips = _is_lossy(groups), _rates(network, groups), _trips(network, groups)
     medians, texts, beyond = list[str](), list[str](), list[str]()
-    for over, table in _tables(model, network, lossy=lossy).items():
+    for over, table, regime in _regimes(model, network, groups, messages):
         if table is None:
             texts.append(f"Transfer times{over}: not measured.")
             continue
-        figures, regime = TRANSFERS[table], LOSSES
-        if not (lossy and LOSSES in figures):
-            regime = _regime(figures, network, messages, rates, trips)
-            beyond += [_UNTESTED_LOSSES] if lossy else []
-        errors, runs = figures[regime], "medians of runs, " if regime == LOSSES else ""
+        errors, runs = TRANSFERS[table][regime], "medians of runs, " if regime == LOSSES else ""
         cases = f"{runs}{errors.cases} cases compared with {REFERENCES[table]}: {errors.extent}"
         texts.append(f"Transfer times{over}, {regime}: {errors} ({cases}).")
         medians.append(f"{percent(errors.median)}{over}")
+        beyond += [_UNTESTED_LOSSES] if lossy and regime != LOSSES else []
         beyond += _beyond(errors, messages, rates, trips)
     differences = dict.fromkeys(beyond)
     if brief:
@@ -259,20 +261,16 @@ def _transfers(
     return " ".join([*texts, *differences, *_remedy(model, network)])
 
 
-def _medians(
+def _regimes(
     model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
-) -> str:
-    """Return the median errors by connections: "11 % over kept connections, ..."."""
+) -> Iterator[tuple[str, str | None, str]]:
+    """Yield the connections, the table of errors, and the regime; no table if not measured."""
     lossy, rates, trips = _is_lossy(groups), _rates(network, groups), _trips(network, groups)
-    parts = []
     for over, table in _tables(model, network, lossy=lossy).items():
-        if table is not None:
-            figures, regime = TRANSFERS[table], LOSSES
-            if not (lossy and LOSSES in figures):
-                regime = _regime(figures, network, messages, rates, trips)
-            parts.append(f"{percent(figures[regime].median)}{over}")
-    others = [f"{part.removesuffix('connections')}ones" for part in parts[1:]]
-    return ", ".join([*parts[:1], *others])
+        regime = LOSSES
+        if table is not None and not (lossy and LOSSES in TRANSFERS[table]):
+            regime = _regime(TRANSFERS[table], network, messages, rates, trips)
+        yield over, table, regime
 
 
 def _is_lossy(groups: Sequence[Plain]) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def bench(
     action: Annotated[
         Literal["list", "run", "verify", "score", "page"],
-        typer.Argument(metavar="ACTION", help="list, run, verify, score or page"),
+        typer.Argument(metavar="ACTION", help="what to do, as above"),
     ],
     places: Annotated[
         list[Path] | None,

@@ -119,5 +119,5 @@ def test_a_check_states_the_errors_of_the_table(energy: Any) -> None:
 
 
 def test_other_arguments_are_refused(energy: Any) -> None:
-    with pytest.raises(SystemExit, match="got fit; expected nothing, or predict"):
+    with pytest.raises(SystemExit, match="got fit; expected nothing, or: predict"):
         energy.main(["fit"])

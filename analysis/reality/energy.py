@@ -35,7 +35,7 @@ import numpy as np
 from pydantic import TypeAdapter
 from scipy.special import ndtri
 from scipy.stats import qmc
-from stored import replacing
+from stored import asks_for, replacing
 
 from fedsim.addons.robustness.constants import FLOPS, general
 from fedsim.core.blocks.presets import Preset, Presettable, read_field
@@ -280,9 +280,7 @@ def lines(points: Sequence[Point]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the table, after predicting anew if asked for."""
-    if arguments not in ([], ["predict"]):
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or predict")
-    if arguments:
+    if asks_for("predict", arguments):
         write(read())
     for line in lines(read()):
         print(line)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from stored import replacing
+from stored import asks_for, replacing
 
 from fedsim.core.ports import Array, ClientId, Message, Payload
 from fedsim.protocol.transport import Envelope
@@ -276,9 +276,7 @@ def lines(found: Iterable[Share]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the shares."""
-    if not {*arguments} <= {"simulate"}:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
-    if "simulate" in arguments:
+    if asks_for("simulate", arguments):
         find_all()
     for line in lines(read()):
         print(line)

@@ -43,12 +43,14 @@ class Fault:
         key: the path of the key ("fleet.0.radio.up"); empty for the whole file.
         message: the error, the value found, and the accepted values.
         excerpt: the line with the error and a mark below it, if the file is not YAML; else empty.
+        unknown_key: whether the key is not accepted in its place.
     """
 
     where: str
     key: str
     message: str
     excerpt: str = ""
+    unknown_key: bool = False
 
     def __str__(self) -> str:
         line = ": ".join(part for part in (self.where, self.key, self.message) if part)

@@ -93,7 +93,8 @@ def faults_of(
         if not beside_the_point:
             messages.setdefault(path, []).append(_message(error_detail, path, reader))
     return [
-        tree.fault(path, "; or ".join(dict.fromkeys(texts))) for path, texts in messages.items()
+        tree.fault(path, "; or ".join(dict.fromkeys(texts)), unknown_key=path in unknown)
+        for path, texts in messages.items()
     ]
 
 

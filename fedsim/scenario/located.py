@@ -86,9 +86,10 @@ class Located:
             piece, depth = inner, depth + 1
         return piece, depth
 
-    def fault(self, path: KeyPath, message: str) -> Fault:
+    def fault(self, path: KeyPath, message: str, *, unknown_key: bool = False) -> Fault:
         """Return a fault at the line of a path, or of the innermost block around it."""
-        return Fault(str(self.nearest(path)[0].origin), format_path(path), message)
+        where = str(self.nearest(path)[0].origin)
+        return Fault(where, format_path(path), message, unknown_key=unknown_key)
 
 
 Content = dict[str, Located] | list[Located] | str | int | float | bool | None

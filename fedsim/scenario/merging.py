@@ -350,11 +350,11 @@ def join_faults(
         for fault in faults:
             names_by_fault.setdefault(fault, []).append(name)
     total = len(by_variant) if count is None else count
-    unknown = {(each.where, each.key) for each in by_variant.get(own, ()) if is_unknown(each)}
+    unknown = {(each.where, each.key) for each in by_variant.get(own, ()) if each.unknown_key}
     names_by_fault = {
         fault: names
         for fault, names in names_by_fault.items()
-        if own in names or not (is_unknown(fault) and (fault.where, fault.key) in unknown)
+        if own in names or not (fault.unknown_key and (fault.where, fault.key) in unknown)
     }
     return [
         fault if own in names or len(set(names)) == total else name_variant(names[0], fault)
@@ -362,11 +362,6 @@ def join_faults(
     ]
 
 
-def is_unknown(fault: Fault) -> bool:
-    """Return whether a fault is a key that is not accepted in its place."""
-    return fault.message.startswith("unknown key ")
-
-
 def name_variant(variant: str, fault: Fault) -> Fault:
     """Prefix a fault with its variant."""
-    return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
+    return replace(fault, message=f"variant {variant}: {fault.message}")

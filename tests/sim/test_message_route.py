@@ -18,6 +18,9 @@ from tests.conftest import ROOT
 MOST = 13
 """The files of fedsim that one message may pass."""
 
+MOST_VISITS = 26
+"""How often it may enter a file; its first entries are among them."""
+
 PACKAGE = str(ROOT / "fedsim")
 
 PACK = SimClient.pack.fget.__code__  # type: ignore[attr-defined]  # a property
@@ -52,7 +55,7 @@ class Follower:
 
 @pytest.fixture
 def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that a message of a phone passes in `censoring`, where one client is left."""
+    """The files that a message of a phone enters, in order: `censoring` with one client."""
     monkeypatch.setenv(VARIABLE, "events")
     scenario = YAML(typ="safe").load(ROOT / "scenarios/censoring.yaml")
     del scenario["variants"]
@@ -71,6 +74,7 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_message_passes_few_files_and_they_are_those_of_the_page(followed: list[str]) -> None:
     files = set(followed)
     assert len(files) <= MOST, sorted(files)
+    assert len(followed) <= MOST_VISITS, followed
     assert followed[0].endswith("sim/client.py")
     assert followed[-1].endswith("results/record/log.py")
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

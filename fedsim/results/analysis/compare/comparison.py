@@ -16,7 +16,7 @@ from rich.table import Table
 from fedsim.core.atomic import write_whole
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import TITLES, UNITS
+from fedsim.core.table_columns import TITLES, TOTAL_JOULES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
@@ -58,7 +58,7 @@ from fedsim.results.analysis.costs import (
     notes_on_seeds,
     shown_costs,
     with_bits,
-    with_grams,
+    with_further,
 )
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
@@ -142,7 +142,9 @@ def paired_table(
         confidence: of the intervals.
         practical: costs whose ratio is nearer to 1 than this are the same.
     """
-    shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
+    shown = pairs[
+        pairs["cost"].isin([*_PAIRED, GRAMS, TOTAL_JOULES]) & pairs["variant"].isin(list(labels))
+    ]
     shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
     tested = [key for key in _TESTED if shown[key].notna().any()]
     drawn = plain(title, keys=3)
@@ -651,7 +653,7 @@ def _case(
     costs, worlds = target.costs(runs), read_doubts(runs, str(target))
     table = target.shown(summarise(costs, confidence), runs)
     own = with_bits(costs)
-    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
+    decisions = Decisions.of(own, with_further(COMPARED, own), confidence, practical)
     front = decisions.front(TRADED)
     table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
     for cost in decisions.by_cost:

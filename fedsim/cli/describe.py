@@ -25,6 +25,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.tables import listing
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
+from fedsim.physics.infrastructure import ACCESS
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
@@ -34,8 +35,14 @@ _PRESETS: Mapping[str, Mapping[str, Preset]] = {
     "devices": DEVICES,
     "radios": {**RADIOS, **LORA, **NB_IOT, **CELLULAR},
     "countries": COUNTRIES,
+    "infrastructure": ACCESS,
 }
-_READ_BY = {"devices": "device kinds", "radios": "radio kinds", "countries": "carbon"}
+_READ_BY = {
+    "devices": "device kinds",
+    "radios": "radio kinds",
+    "countries": "carbon",
+    "infrastructure": "infrastructure kinds",
+}
 """The registry that reads the presets of each table."""
 
 _CITATIONS = "citations"

@@ -164,7 +164,7 @@ INFRASTRUCTURE: Registry[Infrastructure] = Registry(
     "infrastructure",
     (Infrastructure,),
     Infrastructure,
-    plural="infrastructure",
+    title="infrastructure kinds",
     names=names_of,
 )
 """The kinds of infrastructure."""

@@ -124,7 +124,7 @@ def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
 def test_figures_are_listed_with_their_intervals_and_where_they_come_from() -> None:
     heads = ["preset", "figure", "value", "90 % interval", "basis", "source"]
     tables = dict(describe.listings())
-    for table in ("devices", "radios", "countries"):
+    for table in ("devices", "radios", "countries", "infrastructure"):
         columns = tables[table].columns
         assert [column.header for column in columns] == heads
         bases = {str(cell).strip("\\[]") for cell in columns[heads.index("basis")].cells}

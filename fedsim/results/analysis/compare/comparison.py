@@ -24,6 +24,7 @@ from fedsim.results.analysis.battery_schedule import BatterySchedule
 from fedsim.results.analysis.battery_schedule import interval as interval_of
 from fedsim.results.analysis.compare.answer import (
     Leading,
+    answer,
     answers,
     leading,
     read_cost,
@@ -379,6 +380,17 @@ class Comparison:
         """Return the answer to one target, and after it the verdict in each further cost."""
         known = case.decisions, self.runs.rounds, case.worlds, self._about
         return list(answers(case.costs, case.target, self._ranked, *known, self.by))
+
+    @property
+    def totals(self) -> list[str]:
+        """For each target the verdict on the total energy, if server and network are counted."""
+        return [
+            f"with the server and the network: {said}"
+            for case in self.cases
+            if TOTAL_JOULES in case.costs
+            for known in [(case.decisions, self.runs.rounds, case.worlds, self._about)]
+            if (said := answer(case.costs, case.target, self._ranked, *known, TOTAL_JOULES))
+        ]
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:

@@ -41,7 +41,7 @@ _READ_BY = {
     "devices": "device kinds",
     "radios": "radio kinds",
     "countries": "carbon",
-    "infrastructure": "infrastructure kinds",
+    "infrastructure": "infrastructure",
 }
 """The registry that reads the presets of each table."""
 
@@ -70,7 +70,7 @@ def listings(
         yield title, listing(title, ("preset", "figure", *FIGURE), lines, keys=2)
     yield _CITATIONS, listing(_CITATIONS, ("cited as", "authors, title, year, where"), _citations())
     for registry in REGISTRIES:
-        if registry not in sourced:
+        if registry not in sourced and (registry.title or registry.several) not in _PRESETS:
             yield (
                 registry.title or registry.several,
                 _listing(registry, known, failed),
@@ -224,6 +224,7 @@ _PLACES = {
     "schedule": "algorithm: {{kind: fedavg, schedule: {}, ...}}",
     "loss": "problem: {{loss: {}, ...}}",
     "architecture": "problem: {{loss: {{kind: torch, model: {}}}, ...}}",
+    "infrastructure": "infrastructure: {}",
     "penalty": "problem: {{penalty: {}, ...}}",
     "source": "problem: {{data: {}, ...}}",
     "split": "problem: {{split: {}, ...}}",

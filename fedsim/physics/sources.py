@@ -191,7 +191,7 @@ TOP500 = Citation(
     "Geerling",
     "Top500 Benchmark: HPL on single-board computers, power at the supply",
     2026,
-    "github.com/geerlingguy/top500-benchmark, issues 13, 18, 30, 33, 38, 48, 51, 90",
+    "github.com/geerlingguy/top500-benchmark, issues 3, 13, 18, 25, 30, 33, 38, 43, 48, 51, 90",
 )
 SBC_REVIEWS = Citation(
     "Geerling", "SBC reviews: idle power draw", 2023, "github.com/geerlingguy/sbc-reviews, issue 21"

@@ -144,12 +144,12 @@ def test_check_says_what_it_charges(tmp_path: Path) -> None:
     done = invoke("check", "quickstart", "--set", "infrastructure=mobile")
     text = " ".join(done.stdout.split())
     assert "mobile: the server takes 117 W" in text
-    assert "90 uJ per bit" in text
+    assert "90 µJ per bit" in text
     assert LEFT_OUT_BESIDE in text
 
 
 def test_a_graph_of_peers_has_no_server() -> None:
-    peers = {"algorithm": {"kind": "dgd", "step_size": 0.1}, "network": {"peers": "ring"}}
+    peers = {"algorithm": {"kind": "d-psgd", "step_size": 0.1}, "network": {"peers": "ring"}}
     with pytest.raises(ScenarioError, match="has no server"):
         fedsim.run(SMALL | peers | {"infrastructure": "fixed"})
 

@@ -363,12 +363,9 @@ def price_table(place: Path, now: Sequence[Path], *, by_seed: bool = False) -> T
     labels = labels_of(after.summary)
     priced, original = (spent_on(runs, target) for runs in (after, before))
     costs = [("t", "s"), ("joules", "J")]
-    if any(GRAMS in each and each[GRAMS].notna().any() for each in (priced, original)):
-        costs.append((GRAMS, "g"))
-    if any(
-        TOTAL_JOULES in each and each[TOTAL_JOULES].notna().any() for each in (priced, original)
-    ):
-        costs.append((TOTAL_JOULES, "J"))
+    for cost, unit in ((GRAMS, "g"), (TOTAL_JOULES, "J")):
+        if any(cost in each and each[cost].notna().any() for each in (priced, original)):
+            costs.append((cost, unit))
     keys = ["variant", "seed"] if by_seed else ["variant"]
     rows = []
     for _, costs_now in priced.groupby(keys, sort=False, observed=True):

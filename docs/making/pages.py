@@ -51,7 +51,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "problem": ("problem",),
     "wire": ("wire",),
     "fleet": ("fleet", "tiers"),
-    "network": ("network",),
+    "network": ("network", "infrastructure"),
     "rounds": ("participation", "silence", "aggregation", "secrecy", "privacy", "stop"),
     "observing": ("measures", "observe", "models"),
 }
@@ -252,6 +252,7 @@ def _table_columns(name: str) -> str:
 ONLY = {
     "": "",
     "carbon": "; only where a group of the fleet has `carbon`",
+    "infrastructure": "; only where the scenario has `infrastructure`",
     "constraint": "; only of a method with a constraint",
     "names": "; only where the data names its clients",
     "privacy": "; only with `privacy`",

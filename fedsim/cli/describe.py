@@ -25,6 +25,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.tables import listing
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
+from fedsim.physics.infrastructure import ACCESS
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
@@ -34,8 +35,14 @@ _PRESETS: Mapping[str, Mapping[str, Preset]] = {
     "devices": DEVICES,
     "radios": {**RADIOS, **LORA, **NB_IOT, **CELLULAR},
     "countries": COUNTRIES,
+    "infrastructure": ACCESS,
 }
-_READ_BY = {"devices": "device kinds", "radios": "radio kinds", "countries": "carbon"}
+_READ_BY = {
+    "devices": "device kinds",
+    "radios": "radio kinds",
+    "countries": "carbon",
+    "infrastructure": "infrastructure",
+}
 """The registry that reads the presets of each table."""
 
 _CITATIONS = "citations"
@@ -63,7 +70,7 @@ def listings(
         yield title, listing(title, ("preset", "figure", *FIGURE), lines, keys=2)
     yield _CITATIONS, listing(_CITATIONS, ("cited as", "authors, title, year, where"), _citations())
     for registry in REGISTRIES:
-        if registry not in sourced:
+        if registry not in sourced and (registry.title or registry.several) not in _PRESETS:
             yield (
                 registry.title or registry.several,
                 _listing(registry, known, failed),
@@ -217,6 +224,7 @@ _PLACES = {
     "schedule": "algorithm: {{kind: fedavg, schedule: {}, ...}}",
     "loss": "problem: {{loss: {}, ...}}",
     "architecture": "problem: {{loss: {{kind: torch, model: {}}}, ...}}",
+    "infrastructure": "infrastructure: {}",
     "penalty": "problem: {{penalty: {}, ...}}",
     "source": "problem: {{data: {}, ...}}",
     "split": "problem: {{split: {}, ...}}",

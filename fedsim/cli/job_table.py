@@ -214,6 +214,10 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
     rows, dimension = job.problem.rows.tolist(), job.problem.dimension
     yield from job.algorithm.work_notes(rows, dimension, job.sent_values)
     yield from _rule(job)
+    if (law := job.scenario.infrastructure) is not None:
+        power, per_bit = quantity(law.pue * law.share * law.idle, "W"), quantity(law.per_bit, "J")
+        text = f"{law.kind}: the server takes {power} (idle power, share and PUE), the network"
+        yield "infrastructure", f"{text} {per_bit} per bit; in separate columns"
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
         text = (
             "the server stores one EF21 state per client (wire.down.error_feedback: ef21):"
@@ -472,6 +476,11 @@ def _range(figures: NDArray[Any], unit: str = "") -> str:
 LEFT_OUT = (
     "Not included: computation and energy of server and observer, and anything else the devices do."
 )
+
+LEFT_OUT_BESIDE = (
+    "Not included: computation time of the server, the observer, and anything else the devices do."
+)
+"""The same if server and network are counted."""
 
 _MANY = 6  # most values that are shown per variant
 

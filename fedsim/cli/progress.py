@@ -82,6 +82,7 @@ def _reasons(error: Exception) -> Sequence[str]:
 
 def _print_tables(shown: Shown) -> None:
     print_answer(shown.explained_answer())
+    print_answer([total] if (total := shown.total()) else [])
     if shown.batteries and (longest := shown.batteries.answer()):
         _out.print(f"{escape(longest)}\n")
     _out.print(shown.costs())

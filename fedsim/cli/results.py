@@ -147,6 +147,7 @@ def _print_comparison(comparison: "Comparison") -> None:
         _out.print(escape(text), style="yellow")
     for parts in comparison.explained_answers:
         print_answer(parts)
+    print_answer(comparison.totals)
     if longest := comparison.battery_answer:
         _out.print(f"{escape(longest)}\n")
     for table in comparison.tables():

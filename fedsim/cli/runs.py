@@ -221,7 +221,7 @@ def check(
 ) -> None:
     """Validate a scenario and show what a round costs, without running it."""
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.job_table import LEFT_OUT, differences, overview
+    from fedsim.cli.job_table import LEFT_OUT, LEFT_OUT_BESIDE, differences, overview
     from fedsim.cli.next_steps import TypedRun
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
@@ -241,7 +241,8 @@ def check(
         _out.print(checked.table())
         for text in filter(None, [checked.first_round, checked.after_the_last]):
             _out.print(escape(text))
-        _out.print(LEFT_OUT)
+        counted = all(job.scenario.infrastructure for job in checked.jobs)
+        _out.print(LEFT_OUT_BESIDE if counted else LEFT_OUT)
         for concern in checked.concerns:
             _note(str(concern))
         for note in checked.notes:

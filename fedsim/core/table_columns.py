@@ -40,7 +40,7 @@ class Column(NamedTuple):
     title: str = ""
     cost: bool = False
     filled: bool = False
-    only: Literal["", "carbon", "constraint", "names", "privacy", "relays"] = ""
+    only: Literal["", "carbon", "constraint", "infrastructure", "names", "privacy", "relays"] = ""
     measured_in: str = ""
     least: str = ""
     of: "Callable[[Mapping[str, Any]], float] | None" = None
@@ -127,6 +127,22 @@ ROUNDS = (
     ),
     Column("grams_after", "number", "CO2 emitted for that energy", unit="g", only="carbon"),
     Column(
+        "server_joules",
+        "number",
+        "energy of the server and its site in the round",
+        unit="J",
+        title="server energy",
+        only="infrastructure",
+    ),
+    Column(
+        "network_joules",
+        "number",
+        "energy of the network behind the radios in the round",
+        unit="J",
+        title="network energy",
+        only="infrastructure",
+    ),
+    Column(
         "constraint",
         "number",
         "the constraint g at the round's model",
@@ -150,6 +166,17 @@ BITS = Column(
     least="for the fewest bits",
 )
 """A column of comparisons, the sum of two."""
+
+TOTAL = Column(
+    "total_joules",
+    "number",
+    "energy of clients, server and network",
+    unit="J",
+    title="total energy",
+    measured_in="joules in total",
+    least="for the least total energy",
+)
+"""A column of comparisons, the sum of three."""
 
 
 def _of_event(event: str) -> Column:
@@ -225,7 +252,7 @@ def always_filled(table: str) -> frozenset[str]:
     return frozenset(column.name for column in TABLES[table] if column.filled)
 
 
-_COSTS = {column.name: column for column in (*ROUNDS, BITS)}
+_COSTS = {column.name: column for column in (*ROUNDS, BITS, TOTAL)}
 
 UNITS = {name: column.unit for name, column in _COSTS.items() if column.unit}
 """Units of costs; the others are counted."""
@@ -235,6 +262,12 @@ TITLES = {name: column.title for name, column in _COSTS.items() if column.title}
 
 COSTS = tuple(column.name for column in ROUNDS if column.cost)
 """Columns of the round table that are additive costs; grams may be a further one."""
+
+INFRASTRUCTURE = names("rounds", only="infrastructure")
+"""The costs of runs that count the energy of server and network."""
+
+TOTAL_JOULES = TOTAL.name
+"""The energy of clients, server and network, until radios sleep."""
 
 SPENT = ("round", *COSTS[:-1], "t", COSTS[-1])
 """The costs of a run in the order of tables: rounds, messages, bits, time, energy."""

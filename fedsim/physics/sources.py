@@ -191,7 +191,7 @@ TOP500 = Citation(
     "Geerling",
     "Top500 Benchmark: HPL on single-board computers, power at the supply",
     2026,
-    "github.com/geerlingguy/top500-benchmark, issues 13, 18, 30, 33, 38, 48, 51, 90",
+    "github.com/geerlingguy/top500-benchmark, issues 3, 13, 18, 25, 30, 33, 38, 43, 48, 51, 90",
 )
 SBC_REVIEWS = Citation(
     "Geerling", "SBC reviews: idle power draw", 2023, "github.com/geerlingguy/sbc-reviews, issue 21"
@@ -319,4 +319,30 @@ EMBER = Citation(
     2025,
     "ember-energy.org/data/yearly-electricity-data, by github.com/thegreenwebfoundation/co2.js;"
     " hours: github.com/HewlettPackard/dc-rl, data/CarbonIntensity",
+)
+ASLAN_2018 = Citation(
+    "Aslan, Mayers, Koomey, France",
+    "Electricity Intensity of Internet Data Transmission: Untangling the Estimates",
+    2018,
+    "J. Industrial Ecology 22(4), doi 10.1111/jiec.12630, abstract; for 2020 as quoted by Mytton,"
+    " davidmytton.blog; 0.001 kWh/GB: cloudcarbonfootprint.org",
+)
+GSMA_2023 = Citation(
+    "GSMA Intelligence",
+    "Mobile Energy Efficiency Benchmarking, as reported by Smart Energy International; Finland:"
+    " Traficom, First study on the energy consumption of communications networks, 2022",
+    2023,
+    "smart-energy.com, mobile telecom operators target greater energy efficiency; traficom.fi",
+)
+SPECPOWER = Citation(
+    "SPEC",
+    "SPECpower_ssj2008 results, collected by Cloud Carbon Footprint",
+    2021,
+    "github.com/cloud-carbon-footprint/cloud-carbon-coefficients, data/SPECpower-full-results.csv",
+)
+UPTIME_2023 = Citation(
+    "Davis, O'Brien",
+    "Large data centers are mostly more efficient, analysis confirms",
+    2023,
+    "intelligence.uptimeinstitute.com, UII Update 221",
 )

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from fedsim.core import tables
 from fedsim.core.errors import DataError
+from fedsim.core.table_columns import TOTAL_JOULES
 from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
@@ -162,6 +163,17 @@ class Shown:
     def _mixed(self) -> str:
         """Why the runs cannot be compared: they count rounds differently; empty if they can be."""
         return "" if self.summary.empty else mixed_counting(self.summary, self.labels)
+
+    def total(self) -> str:
+        """Return the verdict on the total energy, if server and network are counted."""
+        if self._mixed or self.summary.empty:
+            return ""
+        target, (costs, worlds) = self._question
+        if TOTAL_JOULES not in costs:
+            return ""
+        known = None, self.rounds, worlds, self._against, TOTAL_JOULES
+        found = analysis.answer(costs, target, self._ranked, *known)
+        return f"with the server and the network: {found}" if found else ""
 
     def causes(self) -> analysis.Causes | None:
         """Return the causes of the difference that the answer is about, if known."""

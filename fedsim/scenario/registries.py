@@ -20,6 +20,7 @@ from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
 from fedsim.physics.devices import DEVICE_KINDS
+from fedsim.physics.infrastructure import INFRASTRUCTURE
 from fedsim.physics.mixing import MIXING
 from fedsim.physics.network_models import NETWORK_MODELS
 from fedsim.physics.networks import NETWORKS
@@ -76,6 +77,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     AVAILABILITY,
     CHARGING,
     CARBON,
+    INFRASTRUCTURE,
     SLOWDOWNS,
     PACKET_LOSSES,
     TRACES,

@@ -117,6 +117,9 @@ def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
         seen = scenario.network.mixing.kind
         text = f"got {seen}, but {method.kind} weighs no neighbours; leave it out"
         yield "network.mixing", text, seen
+    if scenario.infrastructure is not None:
+        kind = scenario.infrastructure.kind
+        yield "infrastructure", f"got {kind}, but {method.kind} has no server; leave it out", kind
     yield from _check_links(scenario)
     yield from _check_uncompressed(scenario)
     yield from _check_missed_differences(scenario)

@@ -33,6 +33,7 @@ from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery
 from fedsim.physics.carbon import AnyCarbon
 from fedsim.physics.devices import AnyDevice
+from fedsim.physics.infrastructure import AnyInfrastructure
 from fedsim.physics.networks import NETWORKS, Network, ServerLink
 from fedsim.physics.radios import AnyRadio
 from fedsim.problems import (
@@ -436,6 +437,9 @@ class ScenarioKeys(Spec):
     network: Given[Annotated[Network, OneOf(NETWORKS, default=STAR)], Network | Block] = as_written(
         {}, "the links between clients and server"
     )
+    infrastructure: AnyInfrastructure = as_written(
+        None, "energy of the server and of the network behind the radios; null: not counted"
+    )
     participation: AnyParticipation = as_written(
         {"kind": "full"}, "client sampling: which clients take part in a round"
     )
@@ -523,6 +527,8 @@ class ScenarioKeys(Spec):
             written.pop("privacy", None)
         if not self.baseline:
             written.pop("baseline", None)
+        if self.infrastructure is None:
+            written.pop("infrastructure", None)
         return written
 
     @property

@@ -11,6 +11,7 @@ from fedsim.core.ports import SERVER, SILENCE, Array, ClientId, Packer
 from fedsim.core.streams import Streams
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
+from fedsim.physics.infrastructure import InfrastructureMeter
 from fedsim.physics.topology import Topology
 from fedsim.problems.evaluators import Evaluator, SerialEvaluator
 from fedsim.protocol.aggregation import Aggregation, Aggregator, Mean, Tally
@@ -173,6 +174,7 @@ class WorldConfig(Numerics):
         observe: which rounds are evaluated.
         counting: which model of a round is evaluated.
         higher: the columns of measures for which more is better.
+        infrastructure: the energy of server and network; None if it is not counted.
         round_seconds: returns the mean time of a round of each client alone, s, for an oracle.
     """
 
@@ -192,6 +194,7 @@ class WorldConfig(Numerics):
     observe: Observe = field(default_factory=Observe)
     counting: Counting = "rounds"
     higher: frozenset[str] = frozenset()
+    infrastructure: InfrastructureMeter | None = None
     round_seconds: Callable[[], Sequence[float]] = tuple
 
     @property

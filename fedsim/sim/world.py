@@ -266,6 +266,7 @@ class World(ObservedRun):
         # The network before the meters, since it charges messages in flight.
         self.actors.network.close()
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        self._observer.charge_infrastructure(self.now)
         meters = self.meters()
         self._book.end(replace(meters, left=self._note_departures(len(meters.joules))))
 

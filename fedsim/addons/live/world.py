@@ -352,6 +352,7 @@ class LiveWorld(ObservedRun):
     def close(self, reason: str) -> None:
         """Record why the run ended, and what the meters show."""
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        self._observer.charge_infrastructure(self.now)
         # Rows of the last, unfinished round are still held back to be put in order.
         self._log.release()
         self._book.end(self.meters())

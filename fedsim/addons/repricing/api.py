@@ -19,6 +19,7 @@ from fedsim.core.blocks.wording import printable, reject_renamed
 from fedsim.core.errors import DataError, Fault, FedsimError, RepricingError, ScenarioError
 from fedsim.core.files import read_file
 from fedsim.core.signals import defer_signals
+from fedsim.core.table_columns import TOTAL_JOULES
 from fedsim.core.tables import listing
 from fedsim.results.analysis import labels_of, quantity
 from fedsim.results.analysis.compare.cost_tables import Target, spent_on
@@ -336,6 +337,7 @@ _HEADS = {
     "t": ("time", "original time"),
     "joules": ("energy", "original energy"),
     GRAMS: ("CO2", "original CO2"),
+    TOTAL_JOULES: ("total energy", "original total energy"),
 }
 _UNKNOWN = "-"
 
@@ -361,8 +363,9 @@ def price_table(place: Path, now: Sequence[Path], *, by_seed: bool = False) -> T
     labels = labels_of(after.summary)
     priced, original = (spent_on(runs, target) for runs in (after, before))
     costs = [("t", "s"), ("joules", "J")]
-    if any(GRAMS in each and each[GRAMS].notna().any() for each in (priced, original)):
-        costs.append((GRAMS, "g"))
+    for cost, unit in ((GRAMS, "g"), (TOTAL_JOULES, "J")):
+        if any(cost in each and each[cost].notna().any() for each in (priced, original)):
+            costs.append((cost, unit))
     keys = ["variant", "seed"] if by_seed else ["variant"]
     rows = []
     for _, costs_now in priced.groupby(keys, sort=False, observed=True):

@@ -18,15 +18,15 @@ from fedsim.protocol.participation import FIRST, Participation
 from fedsim.scenario import Scenario, Variant
 from fedsim.scenario.tiers import hierarchy_of, place_key
 
-PRICED = ("name", "fleet", "network", "stop")
+PRICED = ("name", "fleet", "network", "infrastructure", "stop")
 """The blocks that may change: they have no effect on training."""
 
 TRAINED = ("count", "rounds", "outer", "wire", "participation")
 """The keys of a tier that may not change; its other keys describe its gateways."""
 
 NO_OVERRIDE = (
-    "nothing is changed: expected --set with keys of fleet, network or stop, such as --set"
-    " fleet.0.radio=nb-iot, --set fleet.0.device=pi-4 or --set network.server.uplink='10 Mbit/s'"
+    "nothing is changed: expected --set with keys of fleet, network, infrastructure or stop, such"
+    " as --set fleet.0.radio=nb-iot, --set fleet.0.device=pi-4 or --set infrastructure=mobile"
 )
 """The message of `fedsim reprice` without an override."""
 

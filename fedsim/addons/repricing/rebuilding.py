@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +40,7 @@ from fedsim.scenario.building.deployment import Deployment, deploy
 from fedsim.scenario.building.facts import facts_of
 from fedsim.scenario.building.feasibility import policy_of
 from fedsim.scenario.building.inputs import Findings, Inputs
-from fedsim.scenario.building.job import assemble
+from fedsim.scenario.building.job import assemble, meter_of
 from fedsim.scenario.building.network import Files
 from fedsim.scenario.building.round_completion import ensure_completion
 from fedsim.scenario.tiers import hop
@@ -212,7 +212,8 @@ class Repricing:
         every = self.variant.scenario.observe.every or self.computing.get(EVERY, 1)
         made = assemble(self.variant.scenario, self.seed, *parts, every, self._hops(method))
         method.counts = made.tally().close().keys()
-        return made
+        meter = meter_of(self.variant.scenario, self.original.summary["dimension"])
+        return replace(made, infrastructure=meter)
 
     def _hops(self, method: ReplayedMethod) -> tuple[Hop, ...]:
         """Return the configuration of each level of the hierarchy; empty without tiers."""

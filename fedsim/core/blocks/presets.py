@@ -139,7 +139,10 @@ class Presettable(Spec):
 
 def _or_per_cent(field: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a number that may also be a share of a preset's figure."""
-    forms = [form for form in field.pop("anyOf") if form.get("type") != "string"]
+    # A number that may not be null is no alternative of several.
+    bounds = ("type", "minimum", "maximum", "exclusiveMinimum")
+    number = {key: field.pop(key) for key in bounds if key in field}
+    forms = [form for form in field.pop("anyOf", [number]) if form.get("type") != "string"]
     return {**either_form({"anyOf": forms}), **field}
 
 

@@ -13,9 +13,11 @@ from rich.table import Table
 from fedsim.core.table_columns import (
     AFTER,
     COSTS,
+    INFRASTRUCTURE,
     JOULES_AFTER,
     SHOWN,
     TITLES,
+    TOTAL_JOULES,
     UNITS,
     higher_is_better,
 )
@@ -39,6 +41,19 @@ def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
     return [*columns, *([GRAMS] if there else [])]
 
 
+def with_further(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
+    """Return the columns of costs, with those at the end that only some runs count.
+
+    These are carbon, and the energy of server and network with the total energy.
+
+    >>> counted = pd.DataFrame({"server_joules": [1.0], "network_joules": [2.0]})
+    >>> with_further(["joules"], counted)
+    ['joules', 'server_joules', 'network_joules']
+    """
+    further = (name for name in (*INFRASTRUCTURE, TOTAL_JOULES) if name in table)
+    return [*with_grams(columns, table), *(name for name in further if table[name].notna().any())]
+
+
 def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str]:
     """Return the costs that a printed table shows: what no variant has spent is left out.
 
@@ -46,9 +61,13 @@ def shown_costs(table: pd.DataFrame, columns: Iterable[str] = SHOWN) -> list[str
     >>> shown_costs(table, ["round", "t", "joules", "beacons"])
     ['round', 'joules']
     """
-    every = with_grams(columns, table)
+    every = with_further(columns, table)
     if GRAMS in every and "joules" in every:  # beside energy, in case a table is wide
         every.insert(every.index("joules") + 1, every.pop(every.index(GRAMS)))
+    if TOTAL_JOULES in every and "joules" in every:
+        beside = every.index("joules") + 1
+        rest = [cost for cost in every[beside:] if cost not in (*INFRASTRUCTURE, TOTAL_JOULES)]
+        every = [*every[:beside], *INFRASTRUCTURE, TOTAL_JOULES, *rest]
     known = table[every].dropna(how="all")  # a variant that did not reach the target has no costs
     if known.empty:
         return every
@@ -92,7 +111,7 @@ def spent(rounds: pd.DataFrame) -> pd.DataFrame:
     Args:
         rounds: as for `cumulative`.
     """
-    totals, costs = rounds.copy(), with_grams(COSTS, rounds)
+    totals, costs = rounds.copy(), with_further(COSTS, rounds)
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
     totals[costs] = runs[costs].cumsum()
     return totals
@@ -100,6 +119,8 @@ def spent(rounds: pd.DataFrame) -> pd.DataFrame:
 
 def with_tails(totals: pd.DataFrame) -> pd.DataFrame:
     """Return total costs with what radios take afterwards until they sleep.
+
+    Where runs count the energy of server and network, `total_joules` is the sum of all three.
 
     Args:
         totals: of runs up to some time, with the columns of what follows it, if that is known.
@@ -110,7 +131,12 @@ def with_tails(totals: pd.DataFrame) -> pd.DataFrame:
     """
     known = {cost: after for cost, after in AFTER.items() if after in totals}
     sums = {cost: totals[cost] + totals[after].fillna(0.0) for cost, after in known.items()}
-    return totals.assign(**sums)
+    table = totals.assign(**sums)
+    if not all(name in table for name in INFRASTRUCTURE):
+        return table
+    return table.assign(
+        **{TOTAL_JOULES: table[["joules", *INFRASTRUCTURE]].sum(axis=1, skipna=False)}
+    )
 
 
 def without_start(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -188,7 +214,7 @@ def cost_to_target(
 def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per run: its cost up to its row of `reached`, if it has one."""
     every = runs[["variant", "seed"]].drop_duplicates()
-    columns = with_grams(_COLUMNS, reached) + [name for name in AFTER.values() if name in reached]
+    columns = with_further(_COLUMNS, reached) + [name for name in AFTER.values() if name in reached]
     table = every.merge(reached[columns], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
     return table.reset_index(drop=True)
@@ -208,7 +234,7 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     """
     grouped = costs.groupby("variant", sort=False, observed=True)
     after = [name for name in AFTER.values() if name in costs]
-    table = grouped[[*with_grams(["round", "t", *COSTS], costs), *after]].mean()
+    table = grouped[[*with_further(["round", "t", *COSTS], costs), *after]].mean()
     counts = pd.DataFrame({"reached": grouped["reached"].sum(), "runs": grouped.size()})
     counts = counts.reindex(list(order), fill_value=0)  # a run may have no round at all
     return counts.join(table).rename_axis("variant").reset_index()

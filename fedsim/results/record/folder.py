@@ -221,6 +221,8 @@ def _check_seed(folder: Path, seed: int) -> None:
 def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
     """Return the number of rows of a table with all required columns."""
     wanted = [*_COLUMNS[name], *([] if summary.get(GRAMS) is None else _CARBON[name])]
+    if name == "rounds" and summary.get("server_joules") is not None:
+        wanted += columns.INFRASTRUCTURE
     path = folder / f"{name}.parquet"
     if not path.exists():
         raise DataError("run", f"there is no {path}; {AGAIN}")

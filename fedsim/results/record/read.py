@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fedsim.core.blocks.wording import listed
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import GRAMS_AFTER, JOULES_AFTER
+from fedsim.core.table_columns import GRAMS_AFTER, INFRASTRUCTURE, JOULES_AFTER
 from fedsim.results.record.folder import STUDY, SUMMARY, read_json
 from fedsim.results.record.manifest import MANIFEST, check_files
 from fedsim.results.record.parts import as_frame, read_table
@@ -20,7 +20,7 @@ from fedsim.results.record.variants import BASE
 _OF_INTEREST = (
     *("variant", "algorithm", "seed", "status", "rounds", "objective", "gap"),
     *("transmissions", "beacons", "bits_up", "bits_down", "t", "joules"),
-    *(JOULES_AFTER, "grams", GRAMS_AFTER, "reason"),
+    *(JOULES_AFTER, "grams", GRAMS_AFTER, *INFRASTRUCTURE, "reason"),
 )
 _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
 """The first and the last columns of a table of summaries."""

@@ -17,8 +17,8 @@ _COUNTS, _FIGURES = (columns.of_kind(kind, "rounds") for kind in ("count", "numb
 COLUMNS = frozenset(columns.names("rounds"))
 """The columns of every round table; measures are further ones."""
 
-OWN = COLUMNS | set(columns.names("rounds", only="carbon"))
-"""The same, with the columns that are present if any client's electricity is known."""
+OWN = COLUMNS.union(*(columns.names("rounds", only=only) for only in ("carbon", "infrastructure")))
+"""The same, with the columns of runs that count emissions, or the energy of server and network."""
 
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({columns.JOULES_AFTER: 0.0})
 """What a fleet takes after a round if its radios sleep."""
@@ -45,6 +45,7 @@ class Traffic:
         bits_down: downlink bits, one copy per receiver.
         joules: energy of the fleet, idle power included.
         grams: CO2 emitted for it; None if not tracked.
+        server_joules, network_joules: energy of server and network; None if not counted.
     """
 
     cohort: int = 0
@@ -54,6 +55,8 @@ class Traffic:
     bits_down: int = 0
     joules: float = 0.0
     grams: float | None = None
+    server_joules: float | None = None
+    network_joules: float | None = None
 
     def charge_up(self, bits: int, messages: int, payload_bits: int) -> None:
         """Charge `count` equal uplink messages of these bits; without payload they are beacons."""

@@ -222,6 +222,7 @@ class Summary(BaseModel):
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run; the last is
             None in a live run without meters.
         grams: the same, of CO2; None if not tracked.
+        server_joules, network_joules: energy of server and network; None if not counted.
         joules_after, grams_after: what radios take after the end until they sleep, beyond these
             totals; 0 in a live run, in which it is not known.
     """
@@ -260,6 +261,8 @@ class Summary(BaseModel):
     bits_down: Count
     joules: float | None
     grams: float | None = None
+    server_joules: float | None = None
+    network_joules: float | None = None
     joules_after: float | None = None
     grams_after: float | None = None
 

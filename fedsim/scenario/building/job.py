@@ -12,6 +12,7 @@ from fedsim.core.columns import one_if_equal
 from fedsim.core.errors import DataError
 from fedsim.core.ports import SERVER, Array, ClientId, Oracle
 from fedsim.core.streams import Streams, stream
+from fedsim.physics.infrastructure import InfrastructureMeter
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
@@ -159,7 +160,14 @@ def assemble(
         observe=Observe(every=every),
         counting=scenario.counting,
         higher=_higher(scenario),
+        infrastructure=meter_of(scenario, numerics.initial.size),
     )
+
+
+def meter_of(scenario: Scenario, dimension: int) -> InfrastructureMeter | None:
+    """Return what counts the energy of server and network; None if the scenario does not."""
+    law = scenario.infrastructure
+    return None if law is None else InfrastructureMeter(law, dimension)
 
 
 def _higher(scenario: Scenario) -> frozenset[str]:

@@ -9,6 +9,7 @@ from fedsim.core.errors import Diverged, DuplicateColumnError
 from fedsim.core.ports import SERVER, Array, constant
 from fedsim.core.progress import activity
 from fedsim.core.table_columns import CONSTRAINT, FEASIBLE, GRAMS_AFTER, JOULES_AFTER
+from fedsim.physics.infrastructure import InfrastructureMeter
 from fedsim.protocol.stop_rules import Constraint, RoundEnd
 from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
 from fedsim.results.record.models import NodeModels
@@ -18,6 +19,9 @@ from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.worlds.clock import Clock
 from fedsim.sim.worlds.open_spans import SETTLED, Spans, Unsettled
 from fedsim.sim.worlds.server import RowLog
+
+_OPERATIONS = "secrecy_operations"
+"""The column with operations of the server under secure aggregation."""
 
 OnRound = Callable[[RoundEnd], None]
 """Callback for the end of every committed round."""
@@ -73,6 +77,11 @@ class ObserverConfig(Protocol):
     @property
     def stop(self) -> Stop:
         """When the run ends."""
+        ...
+
+    @property
+    def infrastructure(self) -> InfrastructureMeter | None:
+        """The energy of server and network; None if it is not counted."""
         ...
 
     @property
@@ -135,6 +144,7 @@ class Observer:
         self.find_unsettled: Callable[[], Unsettled] = lambda: SETTLED
         self.unsettled = SETTLED
         self._spent = 0.0  # J, until the last commit
+        self._operations = 0.0  # of the server, which the method has counted
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -233,6 +243,8 @@ class Observer:
         """Write the row of a round, and stop the run if a rule applies."""
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
         self.unsettled = self.find_unsettled()
+        self._operations += figures.get(_OPERATIONS) or 0.0
+        self.charge_infrastructure(now)
         table, traffic = self._book.rounds, self._costs()
         table.add(
             number,
@@ -263,6 +275,16 @@ class Observer:
         reason = self._over(end)
         if reason:
             raise RunStopped(reason)
+
+    def charge_infrastructure(self, now: float) -> None:
+        """Enter the energy of server and network up to a time in the totals, if it is counted."""
+        if self._setup.infrastructure is None:
+            return
+        traffic = self._traffic
+        bits = traffic.bits_up + traffic.bits_down
+        traffic.server_joules, traffic.network_joules = self._setup.infrastructure.read(
+            now, bits, traffic.transmissions, self._operations
+        )
 
     def _costs(self) -> Traffic:
         """Return the totals up to now.

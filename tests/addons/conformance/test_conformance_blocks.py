@@ -35,6 +35,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array, Client, Server, Work
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
+from fedsim.physics.infrastructure import Infrastructure
 from fedsim.physics.network_models import NETWORK_MODELS, Bearers, NetworkModel, Site
 from fedsim.physics.radios import (
     RADIO_KINDS,
@@ -133,9 +134,10 @@ RULES: list[StopRule] = [
     Patience(rounds=3, tolerance=0.01, measure="test_accuracy"),
 ]
 MODELS = [model.in_si() for model in NETWORK_MODELS]
+MOBILE = Infrastructure.model_validate("mobile")
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
-    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES, *MODELS),
+    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES, *MODELS, MOBILE),
 ]
 
 

@@ -95,10 +95,11 @@ def test_what_is_a_matter_of_price_may_change() -> None:
         name="other",
         fleet=[{"count": CLIENTS, "device": "pi-4", "radio": "lte"}],
         network={"topology": "star", "server": {"uplink": "1 Mbit/s"}},
+        infrastructure="mobile",
         stop={"rounds": 2},
     )
     assert keys(PLAIN.scenario, other) == []
-    assert set(PRICED) == {"name", "fleet", "network", "stop"}
+    assert set(PRICED) == {"name", "fleet", "network", "infrastructure", "stop"}
 
 
 def test_a_difference_is_named_where_it_is_deepest_and_a_block_of_another_kind_by_its_kind() -> (

@@ -8,6 +8,7 @@ from fedsim.core.blocks.presets import Basis, Citation, Presettable
 from fedsim.physics import sources
 from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
+from fedsim.physics.infrastructure import ACCESS, Infrastructure
 from fedsim.physics.radios import (
     CELLULAR,
     LORA,
@@ -27,6 +28,7 @@ TABLES: dict[type[Presettable], Any] = {
     NarrowbandRadio: NB_IOT,
     StagedRadio: CELLULAR,
     GridCarbon: COUNTRIES,
+    Infrastructure: ACCESS,
 }
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 

@@ -311,5 +311,5 @@ def test_a_page_goes_into_no_figure_and_reprice_asks_for_a_change(tmp_path: Path
     done = invoke("reprice", out)
     assert done.exit_code == 2
     assert "--set" in done.stderr
-    assert "fleet, network or stop" in done.stderr
+    assert "fleet, network, infrastructure or stop" in done.stderr
     assert not (out / "repriced").exists()

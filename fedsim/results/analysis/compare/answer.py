@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedsim.core.blocks.wording import join_names, nearest
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
+from fedsim.core.table_columns import TITLES, TOTAL_JOULES, UNITS, higher_is_better
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.baseline import against_baseline
 from fedsim.results.analysis.compare.cost_tables import Target
@@ -24,7 +24,9 @@ from fedsim.results.analysis.costs import with_bits
 from fedsim.results.best import feasible_figure
 from fedsim.results.record.schema import GRAMS
 
-LEADING = {cost: TITLES.get(cost, cost) for cost in (GRAMS, "joules", "t", "bits", "round")}
+LEADING = {
+    cost: TITLES.get(cost, cost) for cost in (GRAMS, "joules", TOTAL_JOULES, "t", "bits", "round")
+}
 """The cost that the sentence is about is the first of these that is not zero in all runs.
 
 A scenario that states where its electricity comes from asks for CO2.
@@ -202,7 +204,7 @@ def answers(
         return
     names = {str(name): _name(own, str(name), labels) for name in own["variant"].unique()}
     there = [str(name) for name in arrived["variant"].unique()]
-    if target.measure and not arrived[list(LEADING)[1:]].to_numpy().any():
+    if target.measure and not arrived[["joules", "t", "bits", "round"]].to_numpy().any():
         yield f"the start model already meets {target.goal}: every cost is 0"
     elif len(there) == 1:
         said = _alone(arrived, names[there[0]], target)

@@ -16,7 +16,7 @@ from rich.table import Table
 from fedsim.core.atomic import write_whole
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import TITLES, UNITS
+from fedsim.core.table_columns import TITLES, TOTAL_JOULES, UNITS
 from fedsim.core.tables import as_html, as_text, plain
 from fedsim.core.text import as_csv, format_number, quantity, visible
 from fedsim.results.analysis.batteries import BatterySummary
@@ -24,6 +24,7 @@ from fedsim.results.analysis.battery_schedule import BatterySchedule
 from fedsim.results.analysis.battery_schedule import interval as interval_of
 from fedsim.results.analysis.compare.answer import (
     Leading,
+    answer,
     answers,
     leading,
     read_cost,
@@ -58,7 +59,7 @@ from fedsim.results.analysis.costs import (
     notes_on_seeds,
     shown_costs,
     with_bits,
-    with_grams,
+    with_further,
 )
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.saving import save
@@ -142,7 +143,9 @@ def paired_table(
         confidence: of the intervals.
         practical: costs whose ratio is nearer to 1 than this are the same.
     """
-    shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
+    shown = pairs[
+        pairs["cost"].isin([*_PAIRED, GRAMS, TOTAL_JOULES]) & pairs["variant"].isin(list(labels))
+    ]
     shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
     tested = [key for key in _TESTED if shown[key].notna().any()]
     drawn = plain(title, keys=3)
@@ -377,6 +380,17 @@ class Comparison:
         """Return the answer to one target, and after it the verdict in each further cost."""
         known = case.decisions, self.runs.rounds, case.worlds, self._about
         return list(answers(case.costs, case.target, self._ranked, *known, self.by))
+
+    @property
+    def totals(self) -> list[str]:
+        """For each target the verdict on the total energy, if server and network are counted."""
+        return [
+            f"with the server and the network: {said}"
+            for case in self.cases
+            if TOTAL_JOULES in case.costs
+            for known in [(case.decisions, self.runs.rounds, case.worlds, self._about)]
+            if (said := answer(case.costs, case.target, self._ranked, *known, TOTAL_JOULES))
+        ]
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:
@@ -651,7 +665,7 @@ def _case(
     costs, worlds = target.costs(runs), read_doubts(runs, str(target))
     table = target.shown(summarise(costs, confidence), runs)
     own = with_bits(costs)
-    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
+    decisions = Decisions.of(own, with_further(COMPARED, own), confidence, practical)
     front = decisions.front(TRADED)
     table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
     for cost in decisions.by_cost:

@@ -13,7 +13,15 @@ from fedsim.core.blocks.spec import per_cent
 from fedsim.core.blocks.wording import nearest, no_share
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.core.table_columns import AFTER, COSTS, HIGHER_IS_BETTER, SPENT, UNITS, higher_is_better
+from fedsim.core.table_columns import (
+    AFTER,
+    COSTS,
+    HIGHER_IS_BETTER,
+    INFRASTRUCTURE,
+    SPENT,
+    UNITS,
+    higher_is_better,
+)
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import find_worlds, judge
@@ -21,7 +29,7 @@ from fedsim.results.analysis.costs import (
     cost_to_target,
     final_cost,
     with_bits,
-    with_grams,
+    with_further,
     with_tails,
 )
 from fedsim.results.best import feasible_figure
@@ -60,7 +68,7 @@ def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     own = with_bits(costs).astype({"variant": object})
     groups = own.groupby("variant", sort=False)
     table = pd.DataFrame({"runs": groups.size(), "reached": groups["reached"].sum()})
-    compared = with_grams(COMPARED, own)
+    compared = with_further(COMPARED, own)
     arrived = own[own["reached"]].groupby("variant", sort=False)[compared]
     figures = (arrived.mean(), arrived.std(), arrived.min(), arrived.max())
     means, spreads, least, largest = (each.reindex(table.index) for each in figures)
@@ -127,7 +135,7 @@ def pair(
         ValueError: there is no variant of that name, or the confidence is not between 0 and 1.
     """
     own = with_bits(costs).astype({"variant": object})
-    compared = with_grams(COMPARED, own)
+    compared = with_further(COMPARED, own)
     decided = decisions or Decisions.of(own, compared, confidence)
     rows = []
     for name, cost, pair in decided.against(against):
@@ -166,7 +174,7 @@ def _margin(spread: Array, count: Array, confidence: float) -> Array:
 
 _ADD = "for another one, add it to `measures` and run again"
 _NO_MEASURES = frozenset(
-    {"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS, *AFTER.values()}
+    {"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS, *AFTER.values(), *INFRASTRUCTURE}
 )
 
 
@@ -435,7 +443,7 @@ def whole_costs(runs: Tables) -> pd.DataFrame:
     """
     summary = runs.summary
     totals = with_tails(with_bits(summary.rename(columns=_TOTALS)).astype({"variant": object}))
-    totals = totals[["variant", "seed", *with_grams(COMPARED, totals)]]
+    totals = totals[["variant", "seed", *with_further(COMPARED, totals)]]
     ended = summary["status"].map(lambda status: end_of(status).complete)
     rounds = with_bits(final_cost(runs.rounds, runs=summary)).astype({"variant": object})
     up_to_round = ended.to_numpy() & rounds["round"].notna().to_numpy()

@@ -97,10 +97,13 @@ def _list() -> None:
     from fedsim.addons.bench.rules import Entry, group_of, names, summary_of
     from fedsim.core.tables import listing
 
-    groups = {"tasks": group_of, "entries": lambda name: Entry.of(name).group}
+    groups = {
+        "tasks": {name: group_of(name) for name in names("tasks")},
+        "entries": {name: Entry.of(name).group for name in names("entries")},
+    }
     for kind in ("tasks", "fleets", "entries"):
-        group = groups.get(kind, lambda name: "")
-        rows = [(name, group(name), summary_of(kind, name)) for name in names(kind)]
+        known = groups.get(kind, {})
+        rows = [(name, known.get(name, "all"), summary_of(kind, name)) for name in names(kind)]
         _out.print(listing(kind, ("name", "group", "what it is"), rows))
 
 

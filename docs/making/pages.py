@@ -39,6 +39,7 @@ from making.questions import questions
 from rich.text import Text
 
 from fedsim.addons.bench.page import markdown
+from fedsim.addons.bench.rules import Rules, groups
 from fedsim.addons.bench.scoring import season
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.cli import describe
@@ -261,6 +262,16 @@ ONLY = {
 """Which runs have a column, as `fedsim.core.table_columns.Column.only` says it."""
 
 
+def _groups() -> str:
+    """Return the tables of the bench's smaller groups."""
+    parts = [
+        f"### {group.capitalize()}\n\n{markdown(season(group), Rules.first(group))}"
+        for group in groups()
+        if group != "smooth"
+    ]
+    return "\n\n".join(parts)
+
+
 def _events() -> str:
     """Return the events with their descriptions in the source."""
     (body,) = (
@@ -275,6 +286,7 @@ def _events() -> str:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "bench": lambda: markdown(season()),
+    "bench-groups": _groups,
     "keys": _keys,
     **{f"scenario-{page}": partial(_block, page) for page in PARTS},
     "algorithms": _algorithms,

@@ -56,20 +56,20 @@ def bench(
     """
     from dataclasses import replace
 
-    from fedsim.addons.bench.rules import Rules, named
+    from fedsim.addons.bench.rules import named
 
     given = places or []
     with _errors():
-        rules = Rules.first()
         for kind, own in (("tasks", tasks), ("fleets", fleets)):
             for name in own or ():
                 named(kind, name)
+        rules = _rules(action, given, tasks)
         rules = replace(rules, tasks=tasks or rules.tasks, fleets=fleets or rules.fleets)
         if action == "list":
             _list()
         elif action == "run":
             check_out(out)
-            _run(given, out, rules, jobs=jobs, cluster=cluster)
+            _run(given, out, rules, tasks, jobs=jobs, cluster=cluster)
         elif action == "verify":
             _verify(given, rules, sample)
         elif action == "score":
@@ -79,21 +79,51 @@ def bench(
             _page(given, out, rules)
 
 
+def _rules(action: str, given: list[Path], tasks: list[str] | None) -> "Rules":
+    """Return the rules of the tasks' group, else of the first entry's or summary's."""
+    from fedsim.addons.bench.rules import Entry, Rules, group_of
+    from fedsim.addons.bench.running import read_summary
+
+    if tasks:
+        return Rules.first(group_of(tasks[0]))
+    if given and action == "run":
+        return Rules.first(Entry.of(given[0]).group)
+    if given and action != "list":
+        return Rules.first(read_summary(given[0])["entry"].get("group", "smooth"))
+    return Rules.first()
+
+
 def _list() -> None:
-    from fedsim.addons.bench.rules import names, summary_of
+    from fedsim.addons.bench.rules import Entry, group_of, names, summary_of
     from fedsim.core.tables import listing
 
+    groups = {
+        "tasks": {name: group_of(name) for name in names("tasks")},
+        "entries": {name: Entry.of(name).group for name in names("entries")},
+    }
     for kind in ("tasks", "fleets", "entries"):
-        rows = [(name, summary_of(kind, name)) for name in names(kind)]
-        _out.print(listing(kind, ("name", "what it is"), rows))
+        known = groups.get(kind, {})
+        rows = [(name, known.get(name, "all"), summary_of(kind, name)) for name in names(kind)]
+        _out.print(listing(kind, ("name", "group", "what it is"), rows))
 
 
-def _run(given: list[Path], out: Path, rules: "Rules", *, jobs: int, cluster: str | None) -> None:
+def _run(
+    given: list[Path],
+    out: Path,
+    rules: "Rules",
+    tasks: list[str] | None,
+    *,
+    jobs: int,
+    cluster: str | None,
+) -> None:
+    from dataclasses import replace
+
     from fedsim.addons.bench import run_entry
-    from fedsim.addons.bench.rules import Entry
+    from fedsim.addons.bench.rules import Entry, Rules
 
     for entry in [Entry.of(place) for place in _wanted(given, 1, "run takes an ENTRY")]:
-        written = run_entry(entry, out, rules, jobs=jobs, cluster=cluster, say=_remark)
+        own = rules if tasks else replace(Rules.first(entry.group), fleets=rules.fleets)
+        written = run_entry(entry, out, own, jobs=jobs, cluster=cluster, say=_remark)
         _out.print(f"summary in {written}", markup=False)
 
 
@@ -113,11 +143,13 @@ def _verify(given: list[Path], rules: "Rules", sample: int) -> None:
 
 def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
     from fedsim.addons.bench import score
+    from fedsim.addons.bench.rules import group_of
     from fedsim.addons.bench.running import CLOCKS, read_summary
     from fedsim.addons.bench.scoring import season
     from fedsim.core.tables import listing
 
-    ranked = score([*season(), *map(read_summary, given)], rules)
+    group = group_of(rules.tasks[0])
+    ranked = score([*season(group), *map(read_summary, given)], rules)
     if as_json:
         from fedsim.cli.json_output import print_json, rows_of
 
@@ -137,12 +169,14 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
 
 
 def _page(given: list[Path], out: Path, rules: "Rules") -> None:
+    from fedsim.addons.bench.rules import group_of
     from fedsim.addons.bench.running import read_summary
     from fedsim.addons.bench.scoring import season
     from fedsim.addons.bench.site import write_page
 
     out.mkdir(parents=True, exist_ok=True)
-    written = write_page([*season(), *map(read_summary, given)], out / "bench.html", rules)
+    summaries = [*season(group_of(rules.tasks[0])), *map(read_summary, given)]
+    written = write_page(summaries, out / "bench.html", rules)
     _out.print(f"page in {written}", markup=False)
 
 

@@ -96,8 +96,7 @@ def correlations(
 
 
 def _cause(found: Mapping[str, float]) -> str:
-    first = max(found, key=lambda name: found[name])
-    second = min(found, key=lambda name: found[name])
+    first, second = sorted(found, key=lambda name: -found[name])
     return _lines(f"{first} {found[first]:.2f}", f"{second} {found[second]:.2f}")
 
 

@@ -50,6 +50,25 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in (HOME / kind).glob("*.yaml"))
 
 
+def groups() -> dict[str, list[str]]:
+    """Return the tasks of each group: classes of problems that take other methods."""
+    own: dict[str, list[str]] = read(HOME / "season" / "rules.yaml")["groups"]
+    return own
+
+
+def group_of(task: str) -> str:
+    """Return the group of a task: entries of the same group are compared on it.
+
+    Raises:
+        DataError: the season has no such task.
+    """
+    for group, own in groups().items():
+        if task in own:
+            return group
+    accepted = ", ".join(name for own in groups().values() for name in own)
+    raise DataError("tasks", f"--tasks: got {task!r}; expected one of {accepted}")
+
+
 def summary_of(kind: str, name: str) -> str:
     """Return the first comment of a task, fleet or entry."""
     return read_file(HOME / kind / f"{name}.yaml").decode().partition("\n")[0].lstrip("# ")
@@ -86,9 +105,18 @@ class Rules:
     seed: int
 
     @classmethod
-    def first(cls) -> "Rules":
-        """Return the rules of the first season."""
-        return cls(**read(HOME / "season" / "rules.yaml"))
+    def first(cls, group: str = "smooth") -> "Rules":
+        """Return the rules of the first season for a group of tasks.
+
+        Raises:
+            DataError: the season has no such group.
+        """
+        content = read(HOME / "season" / "rules.yaml")
+        every = content.pop("groups")
+        if group not in every:
+            accepted = ", ".join(every)
+            raise DataError("group", f"group: got {group!r}; expected one of {accepted}")
+        return cls(tasks=every[group], **content)
 
     def seeds(self, study: int) -> tuple[int, int]:
         """Return the seed of a study's trials, and that of its counted run; none occurs twice."""
@@ -148,10 +176,11 @@ class Entry:
             raise DataError(
                 "entry", f"{self.path}: division: got {division!r}; expected closed or open"
             )
-        known = {"name", "division", "scenario", "search", "tasks", "plugin"}
+        known = {"name", "division", "group", "scenario", "search", "tasks", "plugin"}
         if unknown := self.content.keys() - known:
             wanted = ", ".join(sorted(known))
             raise DataError("entry", f"{self.path}: got {sorted(unknown)}; expected {wanted}")
+        Rules.first(self.group)
         for block in (self.content, *self.content.get("tasks", {}).values()):
             keys = {
                 *block.get("scenario", {}),
@@ -166,6 +195,11 @@ class Entry:
                 raise DataError(
                     "entry", f"{self.path}: search: the open division states its settings"
                 )
+
+    @property
+    def group(self) -> str:
+        """The group of tasks to which the entry applies."""
+        return str(self.content.get("group", "smooth"))
 
     @property
     def plugins(self) -> list[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from fedsim.addons.bench.rules import WORLD, Entry, Rules, digest, named, nested
+from fedsim.addons.bench.rules import WORLD, Entry, Rules, digest, group_of, named, nested
 from fedsim.addons.repricing.api import reprice
 from fedsim.core.atomic import write_whole
 from fedsim.core.errors import DataError, RepricingError, RunWarning, TheoryWarning
@@ -52,7 +52,7 @@ def run_entry(
     Args:
         entry: the method with its settings.
         out: the folder of logs and summaries.
-        rules: of the season; those of the first one if None.
+        rules: of the season; those of the first one for the entry's group if None.
         jobs: number of training runs at a time.
         cluster: a Dask cluster that trains.
         say: called with a line for every finished task.
@@ -64,7 +64,11 @@ def run_entry(
         DataError, ScenarioError: the entry is invalid.
         RunError, OutputError: training failed, or a file cannot be written.
     """
-    rules = rules or Rules.first()
+    rules = rules or Rules.first(entry.group)
+    for task in rules.tasks:
+        if (group := group_of(task)) != entry.group:
+            text = f"{entry.name} is of the group {entry.group}, but the task {task} of {group}"
+            raise DataError("entry", f"{text}: it does not apply; see `fedsim bench list`")
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Row]] = {}

@@ -28,9 +28,10 @@ SURE = 0.95
 """An entry is ranked behind those that score more in this share of the draws."""
 
 
-def season() -> list[dict[str, Any]]:
-    """Return the sealed summaries of the first season."""
-    return [read_summary(path) for path in sorted((HOME / "season").glob("*.json"))]
+def season(group: str = "smooth") -> list[dict[str, Any]]:
+    """Return the sealed summaries of the first season's entries of a group."""
+    every = [read_summary(path) for path in sorted((HOME / "season").glob("*.json"))]
+    return [each for each in every if each["entry"].get("group", "smooth") == group]
 
 
 def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -> pd.DataFrame:

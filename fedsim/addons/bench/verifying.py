@@ -31,7 +31,7 @@ def verify(
     Args:
         summary: as `fedsim bench run` wrote it.
         entry: what it claims to be a summary of.
-        rules: of its season; those of the first one if None.
+        rules: of its season; those of the first one for the entry's group if None.
         sample: number of counted runs that are trained and priced again, with every message
             encoded to bytes, and their bits counted from the log; and the trials of their studies.
             Which ones depends on the seal.
@@ -39,7 +39,7 @@ def verify(
     Raises:
         DataError, RunError, OutputError: the entry cannot be run.
     """
-    rules = rules or Rules.first()
+    rules = rules or Rules.first(entry.group)
     found = [*_of_files(summary, entry, rules)]
     for task in rules.tasks:
         found += _of_rows(summary["rows"].get(task, []), entry, task, rules)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn import datasets
 from typer.testing import CliRunner
 
 import fedsim
 from fedsim.addons.bench import run_entry, score, verify
 from fedsim.addons.bench.page import correlations, markdown
-from fedsim.addons.bench.rules import HOME, WORLD, Entry, Rules, named, names
+from fedsim.addons.bench.rules import HOME, WORLD, Entry, Rules, groups, named, names
 from fedsim.addons.bench.running import (
     CLOCKS,
     best_trial,
@@ -32,6 +32,9 @@ from fedsim.addons.bench.running import (
 from fedsim.addons.bench.scoring import REACH, cost_table, scores, season
 from fedsim.addons.bench.site import write_page
 from fedsim.cli import app
+from fedsim.core.ports import Array
+from fedsim.results.analysis.compare.cost_tables import Target
+from fedsim.results.analysis.compare.runs import gather
 from tests.conftest import ROOT
 
 SMALL = replace(
@@ -62,7 +65,7 @@ def counted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_the_season_names_files_that_are_there() -> None:
     rules = Rules.first()
-    assert set(rules.tasks) == set(names("tasks"))
+    assert sorted(task for own in groups().values() for task in own) == names("tasks")
     assert set(rules.fleets) == set(names("fleets"))
     for fleet in rules.fleets:
         assert sum(group["count"] for group in named("fleets", fleet)["fleet"]) == 12
@@ -220,6 +223,7 @@ def test_a_summary_of_other_rules_is_not_ranked() -> None:
         ("{division: open, scenario: {problem: {}}}", "an entry sets"),
         ("{division: open, search: {algorithm.step_size: [1]}}", "the open division"),
         ("{division: open, price: 1}", "got ['price']"),
+        ("{division: open, group: convex}", "expected one of smooth, penalised, sparse"),
     ],
 )
 def test_an_invalid_entry_is_one_clear_error(text: str, said: str, tmp_path: Path) -> None:
@@ -263,14 +267,18 @@ def test_list_begins_each_line_with_a_name() -> None:
             assert f"\n {name} " in listed
 
 
+EVERY = [summary for group in groups() for summary in season(group)]
+
+
 def test_summaries_of_the_season_are_sealed_and_keep_to_the_rules() -> None:
-    for summary in season():
+    assert {each["entry"]["name"] for each in EVERY} == set(names("entries"))
+    for summary in EVERY:
         entry = Entry.of(summary["entry"]["name"])
         assert verify(summary, entry, sample=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("summary", season(), ids=lambda each: each["entry"]["name"])
+@pytest.mark.parametrize("summary", EVERY, ids=lambda each: each["entry"]["name"])
 def test_a_run_of_the_season_can_be_repeated(summary: dict[str, Any]) -> None:
     assert verify(summary, Entry.of(summary["entry"]["name"]), sample=2) == []
 
@@ -319,6 +327,107 @@ def test_the_objective_is_that_of_the_plain_loop(task: str, tmp_path: Path) -> N
     gd = {"algorithm": {"kind": "gd", "step_size": 1e-9}, "stop": {"rounds": 1}}
     rounds = fedsim.run({"name": "gd", **own, **WORLD, **gd}, out=tmp_path).rounds
     assert rounds["objective"].iloc[0] == pytest.approx(first, rel=1e-6)
+
+
+def standardised(X: Array) -> Array:
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def proximal_loop(steps: int) -> float:
+    """Return the objective after proximal gradient steps on all rows, from zero."""
+    rows, labels = datasets.load_breast_cancer(return_X_y=True)
+    X, signs, weight = standardised(rows), 2 * labels - 1, 0.01
+    step = 4 * len(X) / np.linalg.norm(X, 2) ** 2
+    w = np.zeros(X.shape[1])
+    for _ in range(steps):
+        w = w + step * X.T @ (signs / (1 + np.exp(signs * (X @ w)))) / len(X)
+        w = np.sign(w) * np.maximum(np.abs(w) - step * weight, 0)
+    return float(np.logaddexp(0, -signs * (X @ w)).mean() + weight * np.abs(w).sum())
+
+
+def switching_loop(steps: int) -> float:
+    """Return the least loss of the benign rows, where that of the malignant ones is at most 0.1.
+
+    A step follows the gradient of the latter while it is above the bound, else of the former.
+    """
+    rows, labels = datasets.load_breast_cancer(return_X_y=True)
+    X = standardised(rows)
+    free, bounded = X[labels == 1], -X[labels == 0]
+    steepest = max(np.linalg.norm(own, 2) ** 2 / len(own) / 4 for own in (free, bounded))
+    w, least = np.zeros(X.shape[1]), inf
+    for _ in range(steps):
+        own = bounded if np.logaddexp(0, bounded @ w).mean() > 0.1 else free
+        w = w - own.T @ expit(own @ w) / len(own) / steepest
+        if np.logaddexp(0, bounded @ w).mean() <= 0.1:
+            least = min(least, float(np.logaddexp(0, free @ w).mean()))
+    return least
+
+
+def thresholding_loop(steps: int) -> float:
+    """Return the relative distance to the planted model: the median of 25 draws."""
+    return float(np.median([thresholding(steps, np.random.default_rng(s)) for s in range(25)]))
+
+
+def thresholding(steps: int, rng: np.random.Generator) -> float:
+    """Draw rows by the recipe of sparse-regression, and take steps on all of them, from zero."""
+    values, truth = rng.normal(size=10), np.zeros(200)
+    truth[rng.choice(200, 10, replace=False)] = values / np.linalg.norm(values)
+    spreads = np.arange(1, 13)[:, None, None] ** -0.1
+    own = rng.normal(0, 0.1, (12, 1, 1)) + spreads * rng.normal(size=(12, 50, 200))
+    X = own.reshape(-1, 200)
+    y = X @ truth + rng.normal(0, 0.01, len(X))
+    step, w = len(X) / np.linalg.norm(X, 2) ** 2, np.zeros(200)
+    for _ in range(steps):
+        w = w - step * X.T @ (X @ w - y) / len(X)
+        w[np.argsort(np.abs(w))[:-10]] = 0
+    return float(np.linalg.norm(w - truth) / np.linalg.norm(truth))
+
+
+FURTHER: dict[str, Callable[[int], float]] = {
+    "sparse-logistic": proximal_loop,
+    "neyman-pearson": switching_loop,
+    "sparse-regression": thresholding_loop,
+}
+
+
+@pytest.mark.parametrize("task", FURTHER)
+def test_targets_of_the_smaller_groups_are_what_a_plain_loop_reaches(task: str) -> None:
+    own = named("tasks", task)
+    (target,), steps = own["target"].values(), own["reference"]["steps"]
+    assert FURTHER[task](steps) <= target < FURTHER[task](steps - 5)
+
+
+def test_a_constrained_target_counts_only_models_that_keep_the_bound(tmp_path: Path) -> None:
+    entry, rules = Entry.of("fedsgm"), Rules.first("constrained")
+    source = scenario_of(entry, "neyman-pearson", 0, rules, 1, [0])
+    method = {"kind": "fedsgm", "step_size": 1, "local_steps": 5, "tolerance": 0.1}
+    further = {"algorithm": method, "observe": {"every": 1}, "stop": {"rounds": 40}}
+    result = train(entry, {**source, **further}, tmp_path)
+    rounds = result.rounds
+    kept = rounds["constraint"] <= 0.1 * 1.01  # the slack of the method
+    # The first model that violates the bound again has a smaller objective than those before it.
+    again = int((~kept)[kept.idxmax() :].idxmax())
+    value = float(rounds["objective"][again])
+    first = (kept & (rounds["objective"] <= value)).idxmax()
+    assert first > again
+    paid = Target.read(f"objective={value!r}").costs(gather(result.runs)).iloc[0]
+    assert paid["round"] == rounds["round"][first]
+
+
+def test_an_entry_of_another_group_does_not_apply(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(
+        app, ["bench", "run", "gd", "--tasks", "sparse-logistic", "--out", str(tmp_path)]
+    )
+    assert ended.exit_code == 2
+    said = " ".join(ended.stderr.split())
+    assert "gd is of the group smooth, but the task sparse-logistic of penalised" in said
+
+
+def test_score_takes_the_group_of_its_tasks() -> None:
+    ended = CliRunner().invoke(app, ["bench", "score", "--tasks", "neyman-pearson"])
+    assert ended.exit_code == 0, ended.output
+    assert all(name in ended.stdout for name in ("fedsgm", "fedsgm-soft", "fedsgm-rand-k"))
+    assert "scaffnew" not in ended.stdout
 
 
 @pytest.mark.slow
@@ -420,10 +529,10 @@ def test_bench_page_writes_one_file(tmp_path: Path) -> None:
         assert f"<summary>{entry['entry']['name']}</summary>" in page
 
 
-def best_two(clock: str) -> dict[str, list[str]]:
-    """Return the names of the two highest scores of the season on each fleet."""
-    table = cost_table(season(), clock)
-    entries = [each["entry"]["name"] for each in season()]
+def best_two(clock: str, group: str = "smooth") -> dict[str, list[str]]:
+    """Return the names of the two highest scores of a group on each fleet."""
+    table = cost_table(season(group), clock, Rules.first(group))
+    entries = [each["entry"]["name"] for each in season(group)]
     return {
         fleet: [entries[index] for index in np.argsort(-scores(table[:, :, [place]]))[:2]]
         for place, fleet in enumerate(Rules.first().fleets)
@@ -439,7 +548,6 @@ def per_round(entry: str, key: str) -> float:
 
 def test_the_findings_of_the_page_hold() -> None:
     rules, causes = Rules.first(), correlations(season(), Rules.first())
-    assert {each["entry"]["name"] for each in season()} == set(names("entries"))
     assert {*map(tuple, best_two("bits_up").values())} == {("fedavg-qsgd", "diana-qsgd")}
     assert {first for first, _ in best_two("seconds").values()} == {"scaffnew"}
     for fleet, (_, second) in best_two("seconds").items():
@@ -457,3 +565,24 @@ def test_the_findings_of_the_page_hold() -> None:
     assert per_round("fedavg-qsgd", "bits_up") / per_round("fedavg", "bits_up") < 0.035
     seconds = [per_round(each, "seconds") for each in ("fedavg-qsgd", "fedavg", "scaffold")]
     assert [round(each) for each in seconds] == [3249, 6348, 12766]
+
+
+def test_the_findings_of_the_smaller_groups_hold() -> None:
+    for clock in CLOCKS:
+        first = {fleet: best[0] for fleet, best in best_two(clock, "sparse").items()}
+        last = first.pop("wearables-ble")
+        assert last == ("distributed-iht" if clock == "joules" else "fedgradmp")
+        assert set(first.values()) == {"fedgradmp"}
+    for group in ("penalised", "constrained"):
+        assert set(score(season(group), Rules.first(group))["rank"]) == {1}
+    assert rounds_of("fedgradmp", "sparse") == (2, 2)
+    spans = [rounds_of(each, "penalised") for each in ("fed-dual-avg", "fast-fedda", "fedmid")]
+    assert spans == [(2, 7), (3, 7), (5, 49)]
+
+
+def rounds_of(entry: str, group: str) -> tuple[int, int]:
+    """Return the least and the largest number of rounds of an entry's counted runs."""
+    (summary,) = [each for each in season(group) if each["entry"]["name"] == entry]
+    (rows,) = summary["rows"].values()
+    counts = [row["rounds"] for row in counted(rows)]
+    return min(counts), max(counts)

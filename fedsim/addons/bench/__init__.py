@@ -2,6 +2,7 @@
 
 `rules` reads the files of the bench: tasks, fleets, entries, and the rules of a season. `running`
 trains an entry once per task and seed, re-prices the training on every fleet, and seals a summary.
+`worlds` prices it for other values of uncertain constants.
 `verifying` finds summaries that the rules, or another training, contradict. `scoring` ranks entries
 by performance profiles. `page` writes their tables in Markdown, `site` one HTML file, and `command`
 has the command.

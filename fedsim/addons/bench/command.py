@@ -145,15 +145,15 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
     from fedsim.addons.bench import score
     from fedsim.addons.bench.rules import group_of
     from fedsim.addons.bench.running import CLOCKS, read_summary
-    from fedsim.addons.bench.scoring import season
+    from fedsim.addons.bench.scoring import orders, season, sentences
     from fedsim.core.tables import listing
 
-    group = group_of(rules.tasks[0])
-    ranked = score([*season(group), *map(read_summary, given)], rules)
+    summaries = [*season(group_of(rules.tasks[0])), *map(read_summary, given)]
+    ranked, pairs = score(summaries, rules), orders(summaries, rules)
     if as_json:
         from fedsim.cli.json_output import print_json, rows_of
 
-        print_json({"scores": rows_of(ranked)})
+        print_json({"scores": rows_of(ranked), "orders": rows_of(pairs)})
         return
     for clock in CLOCKS:
         rows = [
@@ -161,11 +161,14 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
                 *(str(row["rank"]), row["entry"], f"{row['score']:.3f}"),
                 *(f"{row['low']:.2f} to {row['high']:.2f}", f"{row['first']:.0%}"),
                 f"{row['missed']:.0%}",
+                f"{row['tuning']:.1f}",
             )
             for row in ranked[ranked["clock"] == clock].to_dict("records")
         ]
-        heads = ("rank", "entry", "score", "interval", "highest score", "missed")
+        heads = ("rank", "entry", "score", "interval", "highest score", "missed", "tuning")
         _out.print(listing(f"By {clock.replace('_', ' ')}", heads, rows))
+    for text in sentences(pairs):
+        _out.print(text, markup=False)
 
 
 def _page(given: list[Path], out: Path, rules: "Rules") -> None:

@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from fedsim.addons.bench.rules import WORLD, Entry, Rules, digest, group_of, named, nested
+from fedsim.addons.bench.worlds import in_worlds
 from fedsim.addons.repricing.api import reprice
 from fedsim.core.atomic import write_whole
 from fedsim.core.errors import DataError, RepricingError, RunWarning, TheoryWarning
@@ -247,8 +248,9 @@ def _run_task(
         folder = train(entry, source, home / "counted").runs[0]
         for fleet in rules.fleets:
             paid = price(folder, task, fleet, scratch := Path(mkdtemp()), entry)
+            worlds = in_worlds(scratch, task, blocks_in(entry.plugins))
             shutil.rmtree(scratch)
-            rows.append(_row(study, counting, best, fleet, folder, paid))
+            rows.append({**_row(study, counting, best, fleet, folder, paid), **worlds})
     return rows
 
 

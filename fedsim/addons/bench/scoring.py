@@ -6,15 +6,17 @@ infinite. Its profile is the share of cells in which it costs at most tau times 
 2002). The score is the mean of the profile over tau from 1 to `REACH`.
 """
 
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedsim.addons.bench.rules import HOME, Rules
-from fedsim.addons.bench.running import CLOCKS, read_summary
+from fedsim.addons.bench.running import CLOCKS, best_trial, read_summary
+from fedsim.addons.bench.worlds import DRAWN, constants_on
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 
@@ -22,7 +24,10 @@ REACH = 4.0
 """The largest ratio to the cheapest entry that still counts."""
 
 DRAWS = 2000
-"""Draws of the bootstrap over studies."""
+"""Draws of studies, and of worlds."""
+
+_AT_ONCE = 100
+"""Draws that are scored together: their costs fit into memory."""
 
 SURE = 0.95
 """An entry is ranked behind those that score more in this share of the draws."""
@@ -44,9 +49,11 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
     Returns:
         One row per clock and entry, the best score of a clock first: clock, entry, score (from 0
         to 1), low and high (the score plus the 5 % and 95 % quantiles of its deviation from the
-        mean, over draws of studies), first (the probability of the highest score, over these draws;
-        entries that tie both have it), rank (1 plus the number of entries that surely score more),
-        missed (the share of cells without the target).
+        mean, over draws of studies and worlds), first (the probability of the highest score, over
+        these draws; entries that tie both have it), rank (1 plus the number of entries that surely
+        score more), missed (the share of cells without the target), tuning (the cost of a study's
+        trials that reached the target over that of the best of them, the median over tasks and
+        studies; NaN without trials).
 
     Raises:
         DataError: there is no summary, two have the same name, or one is of other rules.
@@ -58,7 +65,7 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
         table = np.stack([_costs(each, clock, rules) for each in summaries])
         medians = np.median(table, axis=1)
         own = scores(medians)
-        drawn = _drawn_scores(table, rules.seed)
+        drawn = _drawn_scores(table, rules.seed, _in_worlds(summaries, clock, rules, table))
         best = drawn >= drawn.max(axis=1, keepdims=True)
         beaten = (drawn[:, :, None] > drawn[:, None, :]).mean(axis=0) >= SURE
         spread = np.quantile(drawn - drawn.mean(axis=0), [0.05, 0.95], axis=0)
@@ -74,10 +81,71 @@ def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) ->
                 "first": float(best[:, index].mean()),
                 "rank": 1 + int(beaten[:, index].sum()),
                 "missed": float(missed[index]),
+                "tuning": _tuning(summaries[index], clock, rules),
             }
             for index in np.argsort(-own, kind="stable")
         ]
     return pd.DataFrame(rows)
+
+
+def orders(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -> pd.DataFrame:
+    """Return with what probability one entry is ahead of another, and what reverses it.
+
+    The pairs are neighbours in the ranking over all fleets, and the two first ones on each fleet.
+
+    Args:
+        summaries: the sealed summaries of the entries.
+        rules: of their season; those of the first one if None.
+
+    Returns:
+        One row per clock and pair with different scores: clock, fleet (empty for all of them),
+        entry, behind, holds (the share of draws of studies and worlds in which the first one scores
+        more, and half of those in which both score the same), reversed (the constants that reverse
+        the order if they are at one end of their interval, and all others are as written).
+    """
+    rules = rules or Rules.first()
+    entries = _entries(summaries, rules)
+    rows: list[dict[str, Any]] = []
+    for clock in CLOCKS:
+        table = np.stack([_costs(each, clock, rules) for each in summaries])
+        worlds = _in_worlds(summaries, clock, rules, table)
+        every = range(len(rules.fleets))
+        for fleet, places in [("", [*every]), *((rules.fleets[each], [each]) for each in every)]:
+            own = {places.index(place): worlds[place] for place in places if place in worlds}
+            part = table[..., places]
+            written = scores(np.median(part, axis=1))
+            drawn = _drawn_scores(part, rules.seed, own)
+            ends = [*_ends(part, own, [rules.fleets[place] for place in places])]
+            order = np.argsort(-written, kind="stable")[: 2 if fleet else None]
+            for one, other in pairwise(order):
+                if written[one] > written[other]:
+                    ahead = drawn[:, one] - drawn[:, other]
+                    rows.append(
+                        {
+                            "clock": clock,
+                            "fleet": fleet,
+                            "entry": entries[one],
+                            "behind": entries[other],
+                            "holds": float(((ahead > 0) + (ahead == 0) / 2).mean()),
+                            "reversed": [name for name, end in ends if end[one] < end[other]],
+                        }
+                    )
+    return pd.DataFrame(rows)
+
+
+def sentences(found: pd.DataFrame) -> list[str]:
+    """Return a sentence for each order that a constant reverses.
+
+    Args:
+        found: see `orders`.
+    """
+    return [
+        f"By {row['clock'].replace('_', ' ')}{' on ' + row['fleet'] if row['fleet'] else ''},"
+        f" {row['entry']} is ahead of {row['behind']} with a probability of {row['holds']:.0%};"
+        f" reversed with {' or '.join(row['reversed'])}."
+        for row in found.to_dict("records")
+        if row["reversed"]
+    ]
 
 
 def cost_table(
@@ -140,21 +208,80 @@ def _costs(summary: Mapping[str, Any], clock: str, rules: Rules) -> Array:
     """Return the costs of an entry, shape (studies, tasks, fleets); inf for a miss."""
     table = np.full((rules.studies, len(rules.tasks), len(rules.fleets)), inf)
     for place, task in enumerate(rules.tasks):
-        for row in summary["rows"][task]:
+        for row in summary["rows"].get(task, []):
             if row["fleet"] in rules.fleets and row["reached"]:
                 table[row["study"], place, rules.fleets.index(row["fleet"])] = row[clock]
     return table
 
 
-def _drawn_scores(table: Array, seed: int) -> Array:
-    """Return scores for studies drawn with replacement, shape (draws, entries).
+def _in_worlds(
+    summaries: Sequence[Mapping[str, Any]], clock: str, rules: Rules, table: Array
+) -> dict[int, Array]:
+    """Return costs in worlds by the place of a fleet, shape (entries, studies, tasks, worlds).
 
-    All fleets of a task share its training, and so the draw.
+    A fleet is left out unless all entries have costs in its worlds.
     """
-    entries, studies, tasks, _ = table.shape
+    found = {}
+    for place, fleet in enumerate(rules.fleets):
+        count = DRAWN + 2 * len(constants_on(fleet))
+        costs = np.repeat(table[..., place, None], count, axis=-1)
+        known = [
+            (entry, row["study"], number, row.get("worlds", {}).get(clock, []))
+            for entry, each in enumerate(summaries)
+            for number, task in enumerate(rules.tasks)
+            for row in each["rows"].get(task, [])
+            if row["fleet"] == fleet and row["reached"]
+        ]
+        if known and all(len(own) == count for *_, own in known):
+            for *cell, own in known:
+                costs[tuple(cell)] = own
+            found[place] = costs
+    return found
+
+
+def _ends(
+    table: Array, worlds: Mapping[int, Array], fleets: Sequence[str]
+) -> Iterator[tuple[str, Array]]:
+    """Yield each end of each constant, with the scores there."""
+    constants = {place: constants_on(fleets[place]) for place in worlds}
+    for name in dict.fromkeys(name for own in constants.values() for name in own):
+        for end, word in enumerate(("low", "high")):
+            changed = table.copy()
+            for place, own in constants.items():
+                if name in own:
+                    changed[..., place] = worlds[place][..., DRAWN + 2 * own.index(name) + end]
+            yield f"{name} at its {word} end", scores(np.median(changed, axis=1))
+
+
+def _tuning(summary: Mapping[str, Any], clock: str, rules: Rules) -> float:
+    """Return what a study's trials cost together, over the cost of the best of them."""
+    found = []
+    for task in rules.tasks:
+        rows = [row for row in summary["rows"].get(task, []) if not row["fleet"] and row["reached"]]
+        for study in range(rules.studies):
+            own = [row for row in rows if row["study"] == study]
+            if own:
+                best = next(row for row in own if row["trial"] == best_trial(own))
+                found.append(sum(row[clock] for row in own) / best[clock])
+    return float(np.median(found)) if found else nan
+
+
+def _drawn_scores(table: Array, seed: int, worlds: Mapping[int, Array]) -> Array:
+    """Return scores for studies and worlds drawn with replacement, shape (draws, entries).
+
+    All fleets of a task share its training, and so the draw. All entries on a fleet share its
+    world.
+    """
+    entries, studies, tasks, fleets = table.shape
     rng = np.random.default_rng(seed)
-    drawn = np.empty((DRAWS, entries))
-    for draw in range(DRAWS):
-        picked = rng.integers(studies, size=(entries, studies, tasks, 1))
-        drawn[draw] = scores(np.median(np.take_along_axis(table, picked, axis=1), axis=1))
-    return drawn
+    worlds_drawn = np.random.default_rng([seed, 1]).integers(DRAWN, size=(DRAWS, fleets))
+    parts = []
+    for first in range(0, DRAWS, _AT_ONCE):
+        size = min(_AT_ONCE, DRAWS - first)
+        picked = rng.integers(studies, size=(size, entries, studies, tasks, 1))
+        own = np.broadcast_to(table, (size, *table.shape)).copy()
+        for place, costs in worlds.items():
+            chosen = costs[..., worlds_drawn[first : first + size, place]]
+            own[..., place] = np.moveaxis(chosen, -1, 0)
+        parts.append(scores(np.median(np.take_along_axis(own, picked, axis=2), axis=2)))
+    return np.concatenate(parts)

@@ -18,9 +18,11 @@ from fedsim.addons.bench.running import (
     sealed,
     train,
 )
+from fedsim.addons.bench.worlds import in_worlds
 from fedsim.core.extras import VERSION
 from fedsim.results.record.manifest import EVENTS, read_manifest
 from fedsim.results.result import Result
+from fedsim.scenario.registries import blocks_in
 
 
 def verify(
@@ -127,6 +129,10 @@ def _of_run(task: str, row: Row, entry: Entry, rules: Rules, scratch: Path) -> I
         yield f"{where}: {stated:.0f} bits up are stated, but the log has {counted:.0f}"
     paid = price(folder, task, row["fleet"], scratch / "priced", entry)
     yield from _differences(where, row, paid)
+    if "worlds" in row:
+        worlds = in_worlds(scratch / "priced", task, blocks_in(entry.plugins)).get("worlds")
+        if row["worlds"] != worlds:
+            yield f"{where}: the costs in worlds of uncertain constants differ from a new run"
 
 
 def _differences(where: str, row: Row, paid: Mapping[str, Any]) -> Iterator[str]:

@@ -29,12 +29,15 @@ from fedsim.addons.bench.running import (
     text_of,
     train,
 )
-from fedsim.addons.bench.scoring import REACH, cost_table, scores, season
+from fedsim.addons.bench.scoring import REACH, cost_table, orders, scores, season, sentences
 from fedsim.addons.bench.site import write_page
+from fedsim.addons.bench.worlds import DRAWN, constants_on, in_worlds
+from fedsim.addons.robustness.uncertain_inputs import constants_of
 from fedsim.cli import app
 from fedsim.core.ports import Array
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.runs import gather
+from fedsim.scenario import load
 from tests.conftest import ROOT
 
 SMALL = replace(
@@ -519,6 +522,80 @@ def test_seconds_that_are_a_power_of_rounds_follow_rounds_alone() -> None:
     causes = correlations([{"rows": rows}], rules)
     assert causes["phones-lte", "seconds"] == pytest.approx({"rounds": 1, "bits": 0})
     assert causes["phones-lte", "joules"] == pytest.approx({"rounds": 0, "bits": 1})
+
+
+def in_lte_worlds(name: str, drawn: list[float], constant: str, end: float) -> dict[str, Any]:
+    """Return a summary of one study that costs 10 on LTE, or what it costs in worlds.
+
+    Half of the sampled worlds have the first cost, the others the second one. One constant costs
+    `end` at its low end.
+    """
+    summary = summary_by_hand(name, {"phones-lte": [10.0, 10.0]})
+    constants = constants_on("phones-lte")
+    ends = [10.0] * 2 * len(constants)
+    ends[2 * constants.index(constant)] = end
+    for row in summary["rows"]["digits-mlp"]:
+        worlds = [*drawn * (DRAWN // 2), *ends]
+        row["worlds"] = {"seconds": worlds, "joules": worlds}
+        row["seconds"] = row["joules"] = 10.0 if name == "a" else 11.0
+    return sealed(summary)
+
+
+def test_a_constant_that_reverses_an_order_is_named() -> None:
+    # a costs 10 and b 11 as written. In half of the worlds a costs 20 and b 10. A long tail costs
+    # a 10 still, but a slow uplink 30.
+    rules = replace(SMALL, fleets=["phones-lte"])
+    a = in_lte_worlds("a", [10.0, 20.0], "lte.up", 30.0)
+    b = in_lte_worlds("b", [10.5, 10.0], "lte.tail_time", 10.5)
+    found = orders([a, b], rules)
+    own = found[found["clock"] == "seconds"].set_index("fleet")
+    assert own.loc["phones-lte", ["entry", "behind"]].tolist() == ["a", "b"]
+    assert own.loc["phones-lte", "holds"] == pytest.approx(0.5, abs=0.03)
+    assert own.loc["phones-lte", "reversed"] == ["lte.up at its low end"]
+    assert "joules on phones-lte, a is ahead of b" in "\n".join(sentences(found))
+    ranked = score([a, b], rules).set_index(["clock", "entry"])
+    assert ranked.loc[("seconds", "a"), "first"] == pytest.approx(0.5, abs=0.03)
+    assert found[found["clock"] == "bits_up"].empty  # a tie has no order
+
+
+def test_a_fleet_without_worlds_of_all_entries_stays_as_written() -> None:
+    rules = replace(SMALL, fleets=["phones-lte"])
+    a = in_lte_worlds("a", [30.0, 30.0], "lte.up", 30.0)
+    b = summary_by_hand("b", {"phones-lte": [11.0, 11.0]})
+    found = orders([a, b], rules)
+    assert found.loc[found["clock"] == "seconds", "holds"].tolist() == [1.0, 1.0]
+    assert sentences(found) == []
+
+
+def test_costs_in_worlds_are_those_of_new_runs(tmp_path: Path) -> None:
+    # One end of an interval, set in the fleet's file, against the stored cost at this end.
+    entry, seed = Entry.of("fedavg"), SMALL.seeds(0)[1]
+    source = scenario_of(entry, "digits-mlp", 0, SMALL, seed, [1])
+    folder = train(entry, source, tmp_path / "trained").runs[0]
+    price(folder, "digits-mlp", "phones-lte", tmp_path / "priced", entry)
+    worlds = in_worlds(tmp_path / "priced", "digits-mlp")["worlds"]
+    place = DRAWN + 2 * constants_on("phones-lte").index("lte.up")
+    (rate,) = [
+        constant.low
+        for constant in constants_of([load(source).variants[0].scenario], {})
+        if str(constant.key) == "lte.up"
+    ]
+    fleet = named("fleets", "phones-lte")
+    radio = {"kind": "lte", "up": f"{rate} bit/s"}
+    changed = {**fleet, "fleet": [{**fleet["fleet"][0], "radio": radio}]}
+    fresh = costs(train(entry, {**source, **changed}, tmp_path / "fresh").runs[0], "digits-mlp")
+    assert worlds["joules"][place] == pytest.approx(fresh["joules"], rel=1e-4)
+    assert worlds["seconds"][place] == pytest.approx(fresh["seconds"], rel=1e-4)
+    assert fresh["seconds"] > 1.05 * costs(folder, "digits-mlp")["seconds"]
+
+
+def test_the_cost_of_tuning_by_hand() -> None:
+    # Study 0 tries 4, 2 and a miss: (4 + 2)/2 = 3. Study 1 tries 5 alone: 1. Their median is 2.
+    summary = summary_by_hand("a", {"phones-lte": [1.0, 1.0]})
+    for study, trial, cost in ((0, 0, 4.0), (0, 1, 2.0), (0, 2, inf), (1, 0, 5.0)):
+        row = {"study": study, "trial": trial, "fleet": "", "reached": cost < inf}
+        summary["rows"]["digits-mlp"].append({**row, **dict.fromkeys(CLOCKS, cost)})
+    assert score([summary], SMALL)["tuning"].tolist() == [2.0] * len(CLOCKS)
 
 
 def test_bench_page_writes_one_file(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ def _score(given: list[Path], rules: "Rules", *, as_json: bool) -> None:
         ]
         heads = ("rank", "entry", "score", "interval", "highest score", "missed", "tuning")
         _out.print(listing(f"By {clock.replace('_', ' ')}", heads, rows))
+    if not pairs["worlds"].any():
+        _remark("probabilities ignore uncertain constants: a summary has no costs in their worlds")
     for text in sentences(pairs):
         _out.print(text, markup=False)
 

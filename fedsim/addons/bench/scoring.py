@@ -100,8 +100,9 @@ def orders(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -
     Returns:
         One row per clock and pair with different scores: clock, fleet (empty for all of them),
         entry, behind, holds (the share of draws of studies and worlds in which the first one scores
-        more, and half of those in which both score the same), reversed (the constants that reverse
-        the order if they are at one end of their interval, and all others are as written).
+        more, and half of those in which both score the same), worlds (whether uncertain constants
+        vary in them, on some fleet), reversed (the constants that reverse the order if they are at
+        one end of their interval, and all others are as written).
     """
     rules = rules or Rules.first()
     entries = _entries(summaries, rules)
@@ -127,10 +128,12 @@ def orders(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -
                             "entry": entries[one],
                             "behind": entries[other],
                             "holds": float(((ahead > 0) + (ahead == 0) / 2).mean()),
+                            "worlds": bool(own),
                             "reversed": [name for name, end in ends if end[one] < end[other]],
                         }
                     )
-    return pd.DataFrame(rows)
+    columns = ["clock", "fleet", "entry", "behind", "holds", "worlds", "reversed"]
+    return pd.DataFrame(rows, columns=columns)  # without a pair, there are no rows
 
 
 def sentences(found: pd.DataFrame) -> list[str]:

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from fedsim.addons.bench.rules import Rules, summary_of
 from fedsim.addons.bench.running import CLOCKS
-from fedsim.addons.bench.scoring import REACH, cost_table, score, scores
+from fedsim.addons.bench.scoring import REACH, cost_table, orders, score, scores
 from fedsim.core.atomic import write_whole
 from fedsim.core.extras import VERSION
 from fedsim.core.ports import Array
@@ -39,11 +39,12 @@ def write_page(
         OutputError: the file cannot be written.
     """
     rules = rules or Rules.first()
-    ranked = score(summaries, rules)
+    ranked, pairs = score(summaries, rules), orders(summaries, rules)
     clocks = [
         {
             "name": clock.replace("_", " "),
             "ranks": ranked[ranked["clock"] == clock].to_dict("records"),
+            "pairs": pairs[pairs["clock"] == clock].to_dict("records"),
             **_by_fleet(cost_table(summaries, clock, rules)),
         }
         for clock in CLOCKS

@@ -558,6 +558,15 @@ def test_a_constant_that_reverses_an_order_is_named() -> None:
     assert found[found["clock"] == "bits_up"].empty  # a tie has no order
 
 
+def test_the_page_names_the_constant_that_reverses_an_order(tmp_path: Path) -> None:
+    a = in_lte_worlds("a", [10.0, 20.0], "lte.up", 30.0)
+    b = in_lte_worlds("b", [10.5, 10.0], "lte.tail_time", 10.5)
+    rules = replace(SMALL, fleets=["phones-lte"])
+    page = write_page([a, b], tmp_path / "page.html", rules).read_text("utf-8")
+    # On the fleet and over all, by seconds and by joules.
+    assert page.count("<td>lte.up at its low end</td>") == 4
+
+
 def test_a_fleet_without_worlds_of_all_entries_stays_as_written() -> None:
     rules = replace(SMALL, fleets=["phones-lte"])
     a = in_lte_worlds("a", [30.0, 30.0], "lte.up", 30.0)

@@ -549,7 +549,7 @@ def test_a_constant_that_reverses_an_order_is_named() -> None:
     b = in_lte_worlds("b", [10.5, 10.0], "lte.tail_time", 10.5)
     found = orders([a, b], rules)
     own = found[found["clock"] == "seconds"].set_index("fleet")
-    assert own.loc["phones-lte", ["entry", "behind"]].tolist() == ["a", "b"]
+    assert [own.loc["phones-lte", key] for key in ("entry", "behind")] == ["a", "b"]
     assert own.loc["phones-lte", "holds"] == pytest.approx(0.5, abs=0.03)
     assert own.loc["phones-lte", "reversed"] == ["lte.up at its low end"]
     assert "joules on phones-lte, a is ahead of b" in "\n".join(sentences(found))

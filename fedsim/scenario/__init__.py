@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TreeGraph,
     )
     from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
+    from fedsim.physics.infrastructure import Infrastructure
     from fedsim.physics.mixing import (
         BestConstant,
         FastestMixing,
@@ -195,6 +196,7 @@ __all__ = [
     "Hypercube",
     "ImportanceParticipation",
     "IndependentLoss",
+    "Infrastructure",
     "InnerProductAttack",
     "IntervalAvailability",
     "Krum",

@@ -132,6 +132,9 @@ def test_tables_have_it_beside_the_clients_energy_and_answers_say_the_total(tmp_
     assert "less total energy" in compared.totals[0]
     assert result.shown.total() == compared.totals[0]
     assert compared.answers[0].count("total") == 0
+    by_total = result.compare(by="total energy")
+    assert f"with the server and the network: {by_total.answers[0]}" == compared.totals[0]
+    assert by_total.totals == []
 
 
 def test_where_it_is_not_counted_nothing_is_said(tmp_path: Path) -> None:

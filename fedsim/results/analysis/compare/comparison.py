@@ -387,7 +387,7 @@ class Comparison:
         return [
             f"with the server and the network: {said}"
             for case in self.cases
-            if TOTAL_JOULES in case.costs
+            if TOTAL_JOULES in case.costs and self.by != TOTAL_JOULES
             for known in [(case.decisions, self.runs.rounds, case.worlds, self._about)]
             if (said := answer(case.costs, case.target, self._ranked, *known, TOTAL_JOULES))
         ]

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from decimal import ROUND_HALF_UP, Decimal
+from html import escape
 from math import floor, fsum, inf, isfinite, isinf, isnan
 from typing import TYPE_CHECKING
 
@@ -236,10 +237,40 @@ _SKIPPED = "script|style|pre|code|svg|title|option|textarea"
 _TEXTS = re.compile(rf"<({_SKIPPED})\b.*?</\1>|(?<=>)[^<>]+(?=<)", re.DOTALL | re.IGNORECASE)
 
 
-def unbroken_html(page: str) -> str:
+_LONGEST_NAME = 24  # characters of a name that stays in one line; a telephone has room for 40
+
+
+def unbroken_html(page: str, names: "Iterable[str]" = ()) -> str:
     r"""Return a page whose texts are `unbroken`, without its code, drawings and choices.
+
+    A short name with a hyphen stays in one line, too: it is put into a span of the class `name`.
+
+    Args:
+        page: HTML.
+        names: identifiers that its texts may contain.
 
     >>> unbroken_html("<p>10 ms<code>10 ms</code>10 ms</p>")
     '<p>10\xa0ms<code>10 ms</code>10\xa0ms</p>'
+    >>> unbroken_html("<p>top-k or chb", ["top-k", "chb"]) + unbroken_html("<b>top-k</b>", ["top-k"])
+    '<p>top-k or chb<b><span class="name">top-k</span></b>'
     """
-    return _TEXTS.sub(lambda found: found[0] if found[1] else unbroken(found[0]), page)
+    hyphened = sorted(filter(breaks, names), key=len, reverse=True)
+    within = "|".join(re.escape(escape(visible(name))) for name in hyphened)
+    known = re.compile(rf"(?<![\w&/-])(?:{within})(?![\w/-])") if within else None
+
+    def mend(found: "re.Match[str]") -> str:
+        if found[1]:
+            return found[0]
+        text = unbroken(found[0])
+        return known.sub(r'<span class="name">\g<0></span>', text) if known else text
+
+    return _TEXTS.sub(mend, page)
+
+
+def breaks(name: str) -> bool:
+    """Return whether a browser may end a line at a hyphen of a name that fits into one line.
+
+    >>> breaks("top-k"), breaks("chb"), breaks("a-" * 30)
+    (True, False, False)
+    """
+    return "-" in name and len(name) <= _LONGEST_NAME

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from fedsim.core.text import format_number, visible
+from fedsim.core.text import breaks, format_number, visible
 from fedsim.results.analysis import quantity
 from fedsim.results.analysis.plots.amounts import BARS
 
@@ -128,7 +128,13 @@ def with_names(text: str, names: Iterable[str]) -> Markup:
     if not known:
         return escape(visible(text))
     found = rf"(?<![\w&/-])({'|'.join(map(re.escape, known))})(?![\w/-])"
-    return Markup(re.sub(found, r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - escaped
+    marked = re.sub(found, _as_code, str(escape(visible(text))))
+    return Markup(marked)  # noqa: S704 - escaped
+
+
+def _as_code(found: re.Match[str]) -> str:
+    mark = ' class="name"' if breaks(found[0]) else ""
+    return f"<code{mark}>{found[0]}</code>"
 
 
 def client_table(caption: str, amounts: pd.DataFrame, unit: str) -> PageTable | None:

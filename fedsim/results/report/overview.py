@@ -47,14 +47,12 @@ class PageAnswer(NamedTuple):
 def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
     """Yield the sentences at the top of the page, in the words of `compare`, with their causes.
 
-    Failed runs come first, and then clients that left for good: the other sentences leave out both.
-    For each target there is an answer with its causes. If the answer is open, the verdict on the
-    first variant follows.
+    Failed runs come first, since the other sentences leave them out. For each target there is an
+    answer with its causes. If the answer is open, the verdict on the first variant follows.
     """
     runs = study.comparison.runs
     failed = failed_in_words(runs.summary, runs.labels)
     yield from (PageAnswer(f"{_begin(study, text)}.") for text in failed)
-    yield from map(PageAnswer, _departures(study))
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
@@ -101,7 +99,8 @@ def _departures(study: ReportedStudy) -> Iterator[str]:
 def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {case.target: case.costs for case in study.comparison.cases}
-    return [f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs)]
+    every = (f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs))
+    return [*_departures(study), *every]
 
 
 def _rank(table: pd.DataFrame) -> list[str]:
@@ -225,7 +224,10 @@ def _with_interval(mean: float, low: float, high: float, unit: str, mark: str) -
 
 
 def _pairs(study: ReportedStudy, case: Case) -> PageTable:
-    """Return what the variants cost beside the one they are compared with, seed by seed."""
+    """Return what the variants cost beside the one they are compared with, seed by seed.
+
+    The ratio stands in front of the verdict, so that a telephone shows both.
+    """
     other = _against(study, case)
     same, sure = other == study.comparison.against, study.comparison.confidence
     pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
@@ -242,15 +244,16 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
         )
         rows.append(
             [
-                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost), row["verdict"]),
-                number(float(row["difference"]), UNITS.get(cost, "")),
+                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
                 TableCell(ratio.text, ratio.value, under=ends),
+                *words(row["verdict"]),
+                number(float(row["difference"]), UNITS.get(cost, "")),
                 *([digits(float(row["p_holm"]), 2)] if tested else []),
                 number(row["seeds"]),
             ]
         )
     p = ["p (Holm)"] if tested else []
-    columns = ("variant", "cost", "verdict", "paired difference", "ratio", *p, "seeds")
+    columns = ("variant", "cost", "ratio", "verdict", "paired difference", *p, "seeds")
     title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
 

@@ -311,7 +311,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
         hash=script_hash(script),
         most_letters=MOST_LETTERS,
     )
-    return unbroken_html(page)
+    return unbroken_html(page, known["study"].labels.values() if known["study"] else ())
 
 
 def page_script(*names: str, package: str = "fedsim.results.report") -> str:

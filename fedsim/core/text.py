@@ -171,6 +171,48 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def shared_unit(values: "Iterable[float]", unit: str) -> tuple[float, str] | None:
+    """Return the unit in which some amounts are read side by side, with its size.
+
+    It is that of the largest. None if the smallest one above 0 is less than a hundredth of it:
+    it would have leading zeros.
+
+    >>> shared_unit([104.0, 180.0], "s"), shared_unit([636.0, 1110.0], "J")
+    ((60.0, 'min'), (1000.0, 'kJ'))
+    >>> shared_unit([1.0, 7200.0], "s") is None
+    True
+    """
+    sizes = [abs(value) for value in values if isfinite(value) and value]
+    if not (unit and sizes):
+        return None
+    size, name = unit_for(max(sizes), unit)
+    return (size, name) if min(sizes) >= size / 100 else None
+
+
+def in_unit(value: float, unit: tuple[float, str], digits: int = DIGITS) -> str:
+    """Format an amount in a unit as `shared_unit` returns it.
+
+    >>> in_unit(104.0, (60.0, "min")), in_unit(1_234_000.0, (1000.0, "kJ"))
+    ('1.73 min', '1,230 kJ')
+    """
+    size, name = unit
+    number = float(format_number(value / size, f".{digits}g"))
+    return f"{number:,.{max(digits, 12)}g} {name}".replace("-", "\N{MINUS SIGN}")
+
+
+def span_text(low: float, high: float, unit: str = "") -> str:
+    """Format a range, whose unit stands once if both ends can be read in it.
+
+    >>> span_text(104.0, 180.0, "s"), span_text(636.0, 1110.0, "J"), span_text(3.0, 5.0)
+    ('1.73 to 3 min', '0.636 to 1.11 kJ', '3 to 5')
+    """
+    shared = shared_unit((low, high), unit)
+    if shared is None:
+        return f"{quantity(low, unit)} to {quantity(high, unit)}"
+    first = in_unit(low, shared).rpartition(" ")[0]
+    return f"{first} to {in_unit(high, shared)}"
+
+
 def summands(values: "Sequence[float]", unit: str) -> list[str]:
     """Format signed parts of a sum, and the sum as the last one, so that the texts add up exactly.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.core.table_columns import LEAST, RANKED, SHOWN, TITLES, UNITS, higher_is_better
-from fedsim.core.text import format_number
+from fedsim.core.text import format_number, span_text
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
@@ -21,6 +21,7 @@ from fedsim.results.analysis.costs import (
     shown_costs,
 )
 from fedsim.results.best import feasible_figure
+from fedsim.results.record.scenarios import LEFT, RISEN
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
     FAILED,
@@ -100,7 +101,27 @@ def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {case.target: case.costs for case in study.comparison.cases}
     every = (f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs))
-    return [*_departures(study), *every]
+    return [*_departures(study), *every, *_notes_of_runs(study)]
+
+
+def _notes_of_runs(study: ReportedStudy) -> Iterator[str]:
+    """Yield what the runs have noted at their ends, each once, with the runs that it is about.
+
+    `caveats` has the notes on a risen objective, and `_departures` those on clients that left, each
+    in its own words.
+    """
+    about: dict[str, dict[str, list[int]]] = {}
+    for run in study.runs:
+        for text in run.summary.get("notes") or ():
+            if not text.startswith((f"{RISEN}: ", f"{LEFT}: ")):
+                seeds = about.setdefault(text, {}).setdefault(study.labels[run.variant], [])
+                seeds.append(run.seed)
+    for text, variants in about.items():
+        named = (
+            f"{label}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+            for label, seeds in variants.items()
+        )
+        yield f"{'; '.join(named)}: {text}."
 
 
 def _rank(table: pd.DataFrame) -> list[str]:
@@ -216,11 +237,15 @@ def _ends(study: ReportedStudy) -> "pd.Series[float]":
 def _with_interval(mean: float, low: float, high: float, unit: str, mark: str) -> TableCell:
     if isnan(mean):
         return TableCell(NOT_REACHED)
-    ends = quantity(low, unit), quantity(high, unit)
-    first, last = ends[0].partition(" "), ends[1].partition(" ")
-    shown = (first[0] if first[2] == last[2] else ends[0], ends[1])  # a shared unit stands once
-    interval = " to ".join(shown) if high > low and ends[0] != ends[1] else ""
-    return TableCell(f"{quantity(mean, unit)} {mark}".rstrip(), float(mean), under=interval)
+    differ = high > low and quantity(low, unit) != quantity(high, unit)
+    return TableCell(
+        f"{quantity(mean, unit)} {mark}".rstrip(),
+        float(mean),
+        under=span_text(low, high, unit) if differ else "",
+        unit=unit,
+        ends=(float(low), float(high)) if differ else (),
+        sign=mark,
+    )
 
 
 def _pairs(study: ReportedStudy, case: Case) -> PageTable:

@@ -279,6 +279,8 @@ _SKIPPED = "script|style|pre|code|svg|title|option|textarea"
 _TEXTS = re.compile(rf"<({_SKIPPED})\b.*?</\1>|(?<=>)[^<>]+(?=<)", re.DOTALL | re.IGNORECASE)
 
 
+_NODES = r"(?:client|gateway|router)-\d+"
+
 _LONGEST_NAME = 24  # characters of a name that stays in one line; a telephone has room for 40
 
 
@@ -289,22 +291,21 @@ def unbroken_html(page: str, names: "Iterable[str]" = ()) -> str:
 
     Args:
         page: HTML.
-        names: identifiers that its texts may contain.
+        names: identifiers that its texts may contain, beside those of clients.
 
     >>> unbroken_html("<p>10 ms<code>10 ms</code>10 ms</p>")
     '<p>10\xa0ms<code>10 ms</code>10\xa0ms</p>'
-    >>> unbroken_html("<p>top-k or chb", ["top-k", "chb"]) + unbroken_html("<b>top-k</b>", ["top-k"])
-    '<p>top-k or chb<b><span class="name">top-k</span></b>'
+    >>> unbroken_html("<p>top-k, client-3</p>", ["top-k"])
+    '<p><span class="name">top-k</span>, <span class="name">client-3</span></p>'
     """
     hyphened = sorted(filter(breaks, names), key=len, reverse=True)
-    within = "|".join(re.escape(escape(visible(name))) for name in hyphened)
-    known = re.compile(rf"(?<![\w&/-])(?:{within})(?![\w/-])") if within else None
+    within = "|".join([*(re.escape(escape(visible(name))) for name in hyphened), _NODES])
+    known = re.compile(rf"(?<![\w&/-])(?:{within})(?![\w/-])")
 
     def mend(found: "re.Match[str]") -> str:
         if found[1]:
             return found[0]
-        text = unbroken(found[0])
-        return known.sub(r'<span class="name">\g<0></span>', text) if known else text
+        return known.sub(r'<span class="name">\g<0></span>', unbroken(found[0]))
 
     return _TEXTS.sub(mend, page)
 

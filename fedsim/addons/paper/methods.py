@@ -510,12 +510,12 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
         consecutive = seeds == list(range(seeds[0], seeds[-1] + 1))
         every = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
         least = fewest_seeds(comparison.confidence)
+        level = interval_level(comparison.confidence, len(seeds))
         yield (
             f"Every variant is run under {len(seeds)} seeds ({every}). Runs of one seed share data,"
             " network and availability, so variants are compared within seeds. We report the"
-            " geometric mean of the paired cost ratios with its"
-            f" {interval_level(comparison.confidence, len(seeds)):g} % interval. The interval contains that of Student's"
-            " t on the logarithms and that of the sign test."
+            f" geometric mean of the paired cost ratios with its {level:g} % interval. The interval"
+            " contains that of Student's t on the logarithms and that of the sign test."
         )
         if len(seeds) < least:
             yield (

@@ -63,11 +63,12 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         One row per battery of a run that did not fail: variant, seed, client, kind (group, device
         and radio), run_s and rounds (of the run), capacity_joules, initial_joules, charged_joules,
         drained_joules, final_joules, charge (at the end, as a share of the capacity), low (whether
-        that is below the threshold), empty (whether it is at the cut-off or below, also if the
-        run ended at the very time at which it came there), empty_s and empty_round (when it first was; infinite if never), lasts_s (infinite if
-        it is charged as fast as it drains), lasts_runs (how many runs like this one it lasts for,
-        if radios sleep after each), idle_watts (what an idle client takes from it) and lasts_idle_s
-        (how long it lasts if its client only idles; both NaN if it was empty or charged), and the
+        that is below the threshold), empty (whether it is at the cut-off or below, also if the run
+        ended at the very time at which it came there), empty_s and empty_round (when it first was;
+        infinite if never), lasts_s (infinite if it is charged as fast as it drains), lasts_runs
+        (how many runs like this one it lasts for, if radios sleep after each), idle_watts (what an
+        idle client takes from it) and lasts_idle_s (how long it lasts if its client only idles;
+        both NaN if it was empty or charged), and the
         joules by part. The part `battery losses` is the energy that left the battery and not drawn
         by the client. Without batteries there are no rows.
 

@@ -65,6 +65,11 @@ class TableCell:
         """Whether it holds words that need several lines."""
         return self.value is None and " " in self.text and len(self.text) > _LINE
 
+    @property
+    def phrase(self) -> bool:
+        """Whether it holds words that take two lines on a telephone."""
+        return self.value is None and " " in self.text and len(self.text) > _LINE // 3
+
 
 @dataclass(frozen=True, slots=True)
 class PageTable:

@@ -1,5 +1,6 @@
 // The explorer: sliders, costs, bars, map and command. All figures come from `evaluate`.
 
+const EDGE = 30; // of the map: a tick as near to a corner has its text beside it
 const LONGEST = 24; // letters of a name that stays in one line
 const CELLS = 24; // of the map, each way
 const DOUBLE = 2; // changes below this factor are in per cent
@@ -55,7 +56,7 @@ function showTable({ costs }) {
   study.variants.forEach((_, variant) => {
     const mark = draw("svg", { class: "mark", viewBox: "0 0 10 10", "aria-hidden": "true" },
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(variant) }));
-    const row = make("tr", { "data-variant": label(variant) }, make("td", {}, mark, " ", ...withNames(label(variant))));
+    const row = make("tr", { "data-variant": label(variant) }, make("td", label(variant).length <= LONGEST ? { class: "name" } : {}, mark, ` ${label(variant)}`));
     costs.forEach((own, number) => row.append(...costCells(own, number, variant)));
     body.append(row);
   });
@@ -293,7 +294,7 @@ function mapAxis(number, upright) {
   return [
     ...ticks.flatMap(([at, text]) => [
       draw("path", { class: "frame", d: `M${left + at} ${top + size}v4` }),
-      draw("text", { x: left + at, y, "text-anchor": at > size - 30 ? "end" : "middle" }, text),
+      draw("text", { x: left + at, y, "text-anchor": at > size - EDGE ? "end" : at < EDGE ? "start" : "middle" }, text),
     ]),
     draw("text", { x: left + size / 2, y: y + 20, "text-anchor": "middle" }, title),
   ];

@@ -480,6 +480,8 @@ class NetworkDrawing:
             names = {node: node.rpartition("-")[2] for node in nodes}
         for node, name in names.items():
             (x, y), width = self._free_side(node)
+            if node == SERVER and width < _ROOMY:
+                continue  # the name would lie on links; the legend has it
             style = {"ha": _align(x, "left", "right"), "va": _align(y, "bottom", "top")}
             beside: dict[str, Any] = {"textcoords": "offset points", **style}
             if width < _ROOMY:

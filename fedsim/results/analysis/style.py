@@ -111,7 +111,7 @@ PART_COLOURS = {
     "tail": "#EE8866",
     "receiving": "#99DDFF",
     "sending": "#BBCC33",
-    "sending again": "#CC3355",
+    "sending again": "#EE3377",
     "forwarding": "#44BB99",
     "idle": "#DDDDDD",
     "computing": "#7755AA",

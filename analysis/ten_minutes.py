@@ -218,7 +218,8 @@ processor time. All outputs are of the same calls."""
 
 def _load() -> str:
     """Return how busy the machine is, since waits and processor times depend on it."""
-    return f"The machine had {os.cpu_count()} cores and an average load of {os.getloadavg()[0]:.1f}."
+    load = os.getloadavg()[0]
+    return f"The machine had {os.cpu_count()} cores and an average load of {load:.1f}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -384,7 +384,8 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
         columns.append(PaperColumn("p (Holm)", texts["p"]))
         known = intervals_of(pairs, "seeds", comparison.confidence)
         within = f"{known}, " if known else ""
-        caption += f" within each seed, their geometric means, {within}and p-values corrected for all pairs"
+        caption += " within each seed, their geometric means,"
+        caption += f" {within}and p-values corrected for all pairs"
     if (pairs["pairs"] < pairs["seeds"]).any():
         caption += "; ratios are of the seeds in which both reached it"
     caption += "."

@@ -193,7 +193,7 @@ def times(found: dict[str, list[Step]]) -> str:
 
 def page(found: dict[str, list[Step]]) -> str:
     """Return the page of the site: the times, then every command with its output."""
-    parts = [_HEAD, times(found)]
+    parts = [f"{_HEAD}\n{_load()}", times(found)]
     for table in TABLES:
         if table.name not in found:
             continue
@@ -213,7 +213,13 @@ This page turns a table with rows by hospital, island or port into a study: an a
 uncertainty, figures, LaTeX tables and a paragraph on methods. It takes eight commands and no edit
 of a file. `python analysis/ten_minutes.py --page` wrote the page, on tables that come with
 scikit-learn. The first table has the seconds that each command takes, and in brackets its
-processor time."""
+processor time. All outputs are of the same calls."""
+
+
+def _load() -> str:
+    """Return how busy the machine is, since waits and processor times depend on it."""
+    load = os.getloadavg()[0]
+    return f"The machine had {os.cpu_count()} cores and an average load of {load:.1f}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

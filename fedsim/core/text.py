@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from decimal import ROUND_HALF_UP, Decimal
+from html import escape
 from math import floor, fsum, inf, isfinite, isinf, isnan
 from typing import TYPE_CHECKING
 
@@ -170,6 +171,48 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def shared_unit(values: "Iterable[float]", unit: str) -> tuple[float, str] | None:
+    """Return the unit in which some amounts are read side by side, with its size.
+
+    It is that of the largest. None if the smallest one above 0 is less than a hundredth of it:
+    it would have leading zeros.
+
+    >>> shared_unit([104.0, 180.0], "s"), shared_unit([636.0, 1110.0], "J")
+    ((60.0, 'min'), (1000.0, 'kJ'))
+    >>> shared_unit([1.0, 7200.0], "s") is None
+    True
+    """
+    sizes = [abs(value) for value in values if isfinite(value) and value]
+    if not (unit and sizes):
+        return None
+    size, name = unit_for(max(sizes), unit)
+    return (size, name) if min(sizes) >= size / 100 else None
+
+
+def in_unit(value: float, unit: tuple[float, str], digits: int = DIGITS) -> str:
+    """Format an amount in a unit as `shared_unit` returns it.
+
+    >>> in_unit(104.0, (60.0, "min")), in_unit(1_234_000.0, (1000.0, "kJ"))
+    ('1.73 min', '1,230 kJ')
+    """
+    size, name = unit
+    number = float(format_number(value / size, f".{digits}g"))
+    return f"{number:,.{max(digits, 12)}g} {name}".replace("-", "\N{MINUS SIGN}")
+
+
+def span_text(low: float, high: float, unit: str = "") -> str:
+    """Format a range, whose unit stands once if both ends can be read in it.
+
+    >>> span_text(104.0, 180.0, "s"), span_text(636.0, 1110.0, "J"), span_text(3.0, 5.0)
+    ('1.73 to 3 min', '0.636 to 1.11 kJ', '3 to 5')
+    """
+    shared = shared_unit((low, high), unit)
+    if shared is None:
+        return f"{quantity(low, unit)} to {quantity(high, unit)}"
+    first = in_unit(low, shared).rpartition(" ")[0]
+    return f"{first} to {in_unit(high, shared)}"
+
+
 def summands(values: "Sequence[float]", unit: str) -> list[str]:
     """Format signed parts of a sum, and the sum as the last one, so that the texts add up exactly.
 
@@ -236,10 +279,41 @@ _SKIPPED = "script|style|pre|code|svg|title|option|textarea"
 _TEXTS = re.compile(rf"<({_SKIPPED})\b.*?</\1>|(?<=>)[^<>]+(?=<)", re.DOTALL | re.IGNORECASE)
 
 
-def unbroken_html(page: str) -> str:
+_NODES = r"(?:client|gateway|router)-\d+"
+
+_LONGEST_NAME = 24  # characters of a name that stays in one line; a telephone has room for 40
+
+
+def unbroken_html(page: str, names: "Iterable[str]" = ()) -> str:
     r"""Return a page whose texts are `unbroken`, without its code, drawings and choices.
+
+    A short name with a hyphen stays in one line, too: it is put into a span of the class `name`.
+
+    Args:
+        page: HTML.
+        names: identifiers that its texts may contain, beside those of clients.
 
     >>> unbroken_html("<p>10 ms<code>10 ms</code>10 ms</p>")
     '<p>10\xa0ms<code>10 ms</code>10\xa0ms</p>'
+    >>> unbroken_html("<p>top-k, client-3</p>", ["top-k"])
+    '<p><span class="name">top-k</span>, <span class="name">client-3</span></p>'
     """
-    return _TEXTS.sub(lambda found: found[0] if found[1] else unbroken(found[0]), page)
+    hyphened = sorted(filter(breaks, names), key=len, reverse=True)
+    within = "|".join([*(re.escape(escape(visible(name))) for name in hyphened), _NODES])
+    known = re.compile(rf"(?<![\w&/-])(?:{within})(?![\w/-])")
+
+    def mend(found: "re.Match[str]") -> str:
+        if found[1]:
+            return found[0]
+        return known.sub(r'<span class="name">\g<0></span>', unbroken(found[0]))
+
+    return _TEXTS.sub(mend, page)
+
+
+def breaks(name: str) -> bool:
+    """Return whether a browser may end a line at a hyphen of a name that fits into one line.
+
+    >>> breaks("top-k"), breaks("chb"), breaks("a-" * 30)
+    (True, False, False)
+    """
+    return "-" in name and len(name) <= _LONGEST_NAME

@@ -15,6 +15,7 @@ from fedsim.addons.robustness.pricing import Costs
 from fedsim.core.extras import VERSION
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.pairwise import PRACTICAL
+from fedsim.results.analysis.style import COLOURS
 from fedsim.results.report.page import page_script
 from fedsim.results.report.templating import asset, environment, palette, script_hash
 from fedsim.scenario import Group, Scenario
@@ -182,8 +183,13 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
         "costs": _costs(study),
         "fleets": [_fleet(item, study) for item in study.fleets],
         "variants": [
-            {"name": name, "label": label, "fleet": fleet_of[name]}
-            for name, label in study.labels.items()
+            {
+                "name": name,
+                "label": label,
+                "fleet": fleet_of[name],
+                "colour": number % len(COLOURS),
+            }
+            for number, (name, label) in enumerate(study.labels.items())
         ],
         "runs": [
             {

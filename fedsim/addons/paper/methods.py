@@ -19,9 +19,18 @@ from fedsim.addons.paper.bibliography import (
 )
 from fedsim.addons.paper.settings import chosen
 from fedsim.algorithms import ALGORITHMS
-from fedsim.results.analysis.compare.pairwise import fewest_seeds
+from fedsim.results.analysis.compare.pairwise import fewest_seeds, interval_level
 from fedsim.results.analysis.latex import latex_prose, markdown_text
-from fedsim.results.record.scenarios import NOTHING, differing, format_value, group_of, tiers_of
+from fedsim.results.record.regimes import median_errors
+from fedsim.results.record.scenarios import (
+    NOTHING,
+    differing,
+    flat,
+    format_value,
+    group_of,
+    tiers_of,
+)
+from fedsim.results.report.page import messages_of
 from fedsim.results.report.study import ReportedStudy
 
 _CITED = re.compile(r"(?: )?\[@([^\]]+)\]")
@@ -81,7 +90,7 @@ def methods(study: ReportedStudy) -> str:
         _fleet(study),
         _tiers(study.first.scenario),
         _wire(study),
-        _network(study.first.scenario),
+        _network(study),
         _rounds(study.first.scenario, own),
         _statistics(study),
         _versions(study),
@@ -270,7 +279,7 @@ def _problem(study: ReportedStudy, own: Mapping[str, str]) -> Iterator[str]:
     split = problem["split"]
     yield (
         f"The {rest}{samples:,} samples are divided over {to} by the {split['kind']} split"
-        f"{_details(own, 'problem.split')}."
+        f"{_split(split, own)}."
         if split
         else f"The {rest}{samples:,} samples belong to {to}, as given in the data."
     )
@@ -314,6 +323,25 @@ _MODELS = {
     "squared": "linear regression by least squares",
 }
 """What the most common losses train."""
+
+
+_COMMON = {"clients", "least"}
+"""Parameters that all splits have; a default one is left out."""
+
+
+def _split(split: Mapping[str, Any], own: Mapping[str, str]) -> str:
+    """Return the parameters of a split, also default ones: they decide how clients differ.
+
+    >>> _split({"kind": "dirichlet", "alpha": 0.5, "least": 1}, {"problem.split.kind": "dirichlet"})
+    ' (alpha 0.5)'
+    """
+    values = {f"problem.split.{key}": format_value(value) for key, value in flat(split)}
+    shown = {
+        key: text
+        for key, text in values.items()
+        if key in own or key.rpartition(".")[2] not in _COMMON
+    }
+    return _details(shown, "problem.split")
 
 
 def _model(loss: Mapping[str, Any], own: Mapping[str, str]) -> str:
@@ -434,8 +462,9 @@ def _compressed(wire: Mapping[str, Any]) -> Iterator[str]:
             yield text + _cite(of_wire(wire[way]))
 
 
-def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
-    network = scenario["network"]
+def _network(study: ReportedStudy) -> Iterator[str]:
+    first = study.first
+    network = first.scenario["network"]
     server: Mapping[str, Any] = network.get("server") or {}
     facts = [
         f"{name} {server[key]}"
@@ -444,6 +473,8 @@ def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
     ]
     details = f" with a server of {', '.join(facts)}" if facts else ""
     yield f"The network is a {network['topology']}{details}, in the {network['model']} model."
+    messages = messages_of(first.rows(study.rounds))
+    yield from median_errors(network, first.scenario["fleet"], messages)
 
 
 def _rounds(scenario: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[str]:
@@ -479,12 +510,12 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
         consecutive = seeds == list(range(seeds[0], seeds[-1] + 1))
         every = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
         least = fewest_seeds(comparison.confidence)
+        level = interval_level(comparison.confidence, len(seeds))
         yield (
             f"Every variant is run under {len(seeds)} seeds ({every}). Runs of one seed share data,"
             " network and availability, so variants are compared within seeds. We report the"
-            " geometric mean of the paired cost ratios with its"
-            f" {100 * comparison.confidence:g} % interval. The interval contains that of Student's"
-            " t on the logarithms and that of the sign test."
+            f" geometric mean of the paired cost ratios with its {level:g} % interval. The interval"
+            " contains that of Student's t on the logarithms and that of the sign test."
         )
         if len(seeds) < least:
             yield (

@@ -14,7 +14,12 @@ import pandas as pd
 
 from fedsim.core.table_columns import TITLES, UNITS
 from fedsim.core.text import format_number, unit_for, visible
-from fedsim.results.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
+from fedsim.results.analysis.compare.comparison import (
+    MOST_DRAWN,
+    Case,
+    Comparison,
+    intervals_of,
+)
 from fedsim.results.analysis.costs import measures_in, outcomes, with_grams
 
 # Texts in LaTeX and in Markdown.
@@ -377,10 +382,10 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
     caption = f"{case.target.words[:1].upper()}{case.target.words[1:]}: ratio to {other}"
     if pairs["p_holm"].notna().any():
         columns.append(PaperColumn("p (Holm)", texts["p"]))
-        caption += (
-            f" within each seed, its {100 * comparison.confidence:g} % interval, and p-value"
-            " corrected for all pairs"
-        )
+        known = intervals_of(pairs, "seeds", comparison.confidence)
+        within = f"{known}, " if known else ""
+        caption += " within each seed, their geometric means,"
+        caption += f" {within}and p-values corrected for all pairs"
     if (pairs["pairs"] < pairs["seeds"]).any():
         caption += "; ratios are of the seeds in which both reached it"
     caption += "."

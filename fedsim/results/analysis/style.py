@@ -111,13 +111,14 @@ PART_COLOURS = {
     "tail": "#EE8866",
     "receiving": "#99DDFF",
     "sending": "#BBCC33",
-    "sending again": "#FFAABB",
+    "sending again": "#EE3377",
     "forwarding": "#44BB99",
     "idle": "#DDDDDD",
-    "computing": "#77AADD",
+    "computing": "#7755AA",
 }
 """The colour of each part of the energy, by its name in `energy_parts`; distinct from the
-colours of variants and of kinds of clients. Tol, Colour Schemes, SRON 2021: light."""
+colours of variants and of kinds of clients. After Tol, Colour Schemes, SRON 2021: light, whose two
+blues and whose pink are replaced by colours that the colour-blind can tell apart, too."""
 
 PART_HATCHES = dict(
     zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)

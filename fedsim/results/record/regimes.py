@@ -136,6 +136,46 @@ def doubt_of_sizes(network: Plain, fleet: Sequence[Plain], rounds: pd.DataFrame)
     return f"{text}{_REPEAT if _takes_tcp(network) else _DISTRUST}"
 
 
+def median_errors(
+    network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None
+) -> Iterator[str]:
+    """Yield a sentence per network model on the median error of its transfer times.
+
+    They are the figures of `errors_of_models`, in the words of a paper.
+
+    Args:
+        network: the block `network`, as recorded.
+        fleet: the groups.
+        messages: the messages of a typical round; None if unknown.
+
+    Example:
+        >>> network = {"topology": "star", "model": "fluid"}
+        >>> radio = {"kind": "lte", "up": "6 Mbit/s", "down": "13 Mbit/s", "latency": "30 ms"}
+        >>> for sentence in median_errors(network, [{"radio": radio}], RoundMessages(10, 3e6)):
+        ...     print(sentence.partition(" over")[0])
+        Transfer times of the fluid model have a median error of 11 %
+    """
+    if not fleet or network.get("peers") is not None:
+        return
+    if (flows := _flows(network)) in ROUNDS and all(map(_is_calibrated, fleet)):
+        yield _error_in_live_runs(flows)
+        return
+    groups: dict[str, list[Plain]] = {}
+    for group in fleet:
+        groups.setdefault(_model(network, group["radio"]["kind"]), []).append(group)
+    for model, own in groups.items():
+        if model not in {"tcp", *TRANSFERS}:
+            continue
+        errors = [
+            f"{percent(TRANSFERS[table][regime].median)}{over} (compared with {REFERENCES[table]})"
+            for over, table, regime in _regimes(model, network, own, messages)
+            if table is not None
+        ]
+        if errors:
+            known = " and ".join(errors)
+            yield f"Transfer times of the {model} model have a median error of {known}."
+
+
 _COSTS = ["bits_up", "transmissions", "bits_down", "cohort"]
 
 _ALIKE = 1.1

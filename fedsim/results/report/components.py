@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import shorten
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from fedsim.core.text import format_number, visible
+from fedsim.core.text import breaks, format_number, in_unit, shared_unit, visible
 from fedsim.results.analysis import quantity
 from fedsim.results.analysis.plots.amounts import BARS
 
@@ -36,6 +36,9 @@ class TableCell:
         colour: of the mark in front of it; empty for none.
         under: a second line, in small letters.
         folded: shown in place of the text until the reader opens it; empty for the text.
+        unit: of the value, without a prefix; empty for counts and words.
+        ends: of the interval below the value; empty for none.
+        sign: behind the value; empty for none.
     """
 
     text: str
@@ -43,11 +46,29 @@ class TableCell:
     colour: str = ""
     under: str = ""
     folded: str = ""
+    unit: str = ""
+    ends: tuple[float, ...] = ()
+    sign: str = ""
+
+    def read_in(self, unit: tuple[float, str]) -> "TableCell":
+        """Return the cell with value and interval in a unit."""
+        if not self.unit or self.value is None:
+            return self
+        texts = [in_unit(each, unit) for each in (self.value, *self.ends)]
+        mean, ends = texts[0], texts[1:]
+        numbers = [each.rpartition(" ")[0] for each in ends[:-1]]
+        under = " to ".join([*numbers, *ends[-1:]]) if len(set(ends)) > 1 else ""
+        return replace(self, text=f"{mean} {self.sign}".rstrip(), under=under or self.under)
 
     @property
     def wide(self) -> bool:
         """Whether it holds words that need several lines."""
         return self.value is None and " " in self.text and len(self.text) > _LINE
+
+    @property
+    def phrase(self) -> bool:
+        """Whether it holds words that take two lines on a telephone."""
+        return self.value is None and " " in self.text and len(self.text) > _LINE // 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +87,33 @@ class PageTable:
     rows: Sequence[Sequence[TableCell]]
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Write the amounts of a column in one unit, if all can be read in it."""
+        columns = (_in_one_unit(column) for column in zip(*self.rows, strict=True))
+        object.__setattr__(self, "rows", [list(row) for row in zip(*columns, strict=True)])
+
     def numeric(self, column: int) -> bool:
         """Whether a column is of figures: all of its cells are one, or say that it is missing."""
         cells = [row[column] for row in self.rows]
         return all(cell.value is not None or cell.text in _MISSING for cell in cells)
 
 
+def _in_one_unit(column: Sequence[TableCell]) -> Sequence[TableCell]:
+    """Return the cells of a column, in one unit if there is one for all of them."""
+    units = {cell.unit for cell in column if cell.value is not None}
+    if len(units) != 1:
+        return column
+    values = [
+        each for cell in column if cell.value is not None for each in (cell.value, *cell.ends)
+    ]
+    shared = shared_unit(values, units.pop())
+    return column if shared is None else [cell.read_in(shared) for cell in column]
+
+
 def number(value: float, unit: str = "") -> TableCell:
     """Return the cell of a figure: a count, or a quantity with an SI prefix."""
-    return TableCell(quantity(float(value), unit), float(value) if np.isfinite(value) else None)
+    known = float(value) if np.isfinite(value) else None
+    return TableCell(quantity(float(value), unit), known, unit=unit)
 
 
 def digits(value: float, most: int = 3) -> TableCell:
@@ -128,7 +167,13 @@ def with_names(text: str, names: Iterable[str]) -> Markup:
     if not known:
         return escape(visible(text))
     found = rf"(?<![\w&/-])({'|'.join(map(re.escape, known))})(?![\w/-])"
-    return Markup(re.sub(found, r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - escaped
+    marked = re.sub(found, _as_code, str(escape(visible(text))))
+    return Markup(marked)  # noqa: S704 - escaped
+
+
+def _as_code(found: re.Match[str]) -> str:
+    mark = ' class="name"' if breaks(found[0]) else ""
+    return f"<code{mark}>{found[0]}</code>"
 
 
 def client_table(caption: str, amounts: pd.DataFrame, unit: str) -> PageTable | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from fedsim.core.table_columns import JOULES_AFTER
+from fedsim.core.text import span_text
 from fedsim.results.analysis import (
     ENERGY_PARTS,
     PART_COLOURS,
@@ -111,10 +112,12 @@ def _without_tails(runs: Sequence[ReportedRun]) -> str:
     joules = [float(run.summary.get(JOULES_AFTER) or 0.0) for run in runs]
     if not any(joules):
         return ""
-    ends = dict.fromkeys(quantity(value, "J") for value in (min(joules), max(joules)))
+    low, high = min(joules), max(joules)
+    alike = quantity(low, "J") == quantity(high, "J")
+    amount = quantity(high, "J") if alike else span_text(low, high, "J")
     return (
         "Up to the end of the last round. The radios of a run then take another"
-        f" {' to '.join(ends)} until they sleep, which the costs in the overview include."
+        f" {amount} until they sleep, which the costs in the overview include."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.core.table_columns import LEAST, RANKED, SHOWN, TITLES, UNITS, higher_is_better
-from fedsim.core.text import format_number
+from fedsim.core.text import format_number, span_text
 from fedsim.results.analysis import pair, quantity, with_grams
 from fedsim.results.analysis.compare.caveats import DECIDING, HEADS, caveats, read_doubts
 from fedsim.results.analysis.compare.comparison import MARKS, Case
@@ -21,6 +21,7 @@ from fedsim.results.analysis.costs import (
     shown_costs,
 )
 from fedsim.results.best import feasible_figure
+from fedsim.results.record.scenarios import LEFT, RISEN
 from fedsim.results.record.schema import GRAMS
 from fedsim.results.report.components import (
     FAILED,
@@ -47,14 +48,12 @@ class PageAnswer(NamedTuple):
 def answers(study: ReportedStudy) -> Iterator[PageAnswer]:
     """Yield the sentences at the top of the page, in the words of `compare`, with their causes.
 
-    Failed runs come first, and then clients that left for good: the other sentences leave out both.
-    For each target there is an answer with its causes. If the answer is open, the verdict on the
-    first variant follows.
+    Failed runs come first, since the other sentences leave them out. For each target there is an
+    answer with its causes. If the answer is open, the verdict on the first variant follows.
     """
     runs = study.comparison.runs
     failed = failed_in_words(runs.summary, runs.labels)
     yield from (PageAnswer(f"{_begin(study, text)}.") for text in failed)
-    yield from map(PageAnswer, _departures(study))
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
@@ -101,7 +100,28 @@ def _departures(study: ReportedStudy) -> Iterator[str]:
 def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {case.target: case.costs for case in study.comparison.cases}
-    return [f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs)]
+    every = (f"{_begin(study, text)}." for text in caveats(study.comparison.runs, costs))
+    return [*_departures(study), *every, *_notes_of_runs(study)]
+
+
+def _notes_of_runs(study: ReportedStudy) -> Iterator[str]:
+    """Yield what the runs have noted at their ends, each once, with the runs that it is about.
+
+    `caveats` has the notes on a risen objective, and `_departures` those on clients that left, each
+    in its own words.
+    """
+    about: dict[str, dict[str, list[int]]] = {}
+    for run in study.runs:
+        for text in run.summary.get("notes") or ():
+            if not text.startswith((f"{RISEN}: ", f"{LEFT}: ")):
+                seeds = about.setdefault(text, {}).setdefault(study.labels[run.variant], [])
+                seeds.append(run.seed)
+    for text, variants in about.items():
+        named = (
+            f"{label}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+            for label, seeds in variants.items()
+        )
+        yield f"{'; '.join(named)}: {text}."
 
 
 def _rank(table: pd.DataFrame) -> list[str]:
@@ -217,15 +237,22 @@ def _ends(study: ReportedStudy) -> "pd.Series[float]":
 def _with_interval(mean: float, low: float, high: float, unit: str, mark: str) -> TableCell:
     if isnan(mean):
         return TableCell(NOT_REACHED)
-    ends = quantity(low, unit), quantity(high, unit)
-    first, last = ends[0].partition(" "), ends[1].partition(" ")
-    shown = (first[0] if first[2] == last[2] else ends[0], ends[1])  # a shared unit stands once
-    interval = " to ".join(shown) if high > low and ends[0] != ends[1] else ""
-    return TableCell(f"{quantity(mean, unit)} {mark}".rstrip(), float(mean), under=interval)
+    differ = high > low and quantity(low, unit) != quantity(high, unit)
+    return TableCell(
+        f"{quantity(mean, unit)} {mark}".rstrip(),
+        float(mean),
+        under=span_text(low, high, unit) if differ else "",
+        unit=unit,
+        ends=(float(low), float(high)) if differ else (),
+        sign=mark,
+    )
 
 
 def _pairs(study: ReportedStudy, case: Case) -> PageTable:
-    """Return what the variants cost beside the one they are compared with, seed by seed."""
+    """Return what the variants cost beside the one they are compared with, seed by seed.
+
+    The ratio stands in front of the verdict, so that a telephone shows both.
+    """
     other = _against(study, case)
     same, sure = other == study.comparison.against, study.comparison.confidence
     pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
@@ -242,15 +269,16 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
         )
         rows.append(
             [
-                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost), row["verdict"]),
-                number(float(row["difference"]), UNITS.get(cost, "")),
+                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
                 TableCell(ratio.text, ratio.value, under=ends),
+                *words(row["verdict"]),
+                number(float(row["difference"]), UNITS.get(cost, "")),
                 *([digits(float(row["p_holm"]), 2)] if tested else []),
                 number(row["seeds"]),
             ]
         )
     p = ["p (Holm)"] if tested else []
-    columns = ("variant", "cost", "verdict", "paired difference", "ratio", *p, "seeds")
+    columns = ("variant", "cost", "ratio", "verdict", "paired difference", *p, "seeds")
     title = f"{_begin(study, case.target.words)}: paired difference from {study.labels[other]}"
     return PageTable(title, columns, rows)
 

@@ -89,7 +89,7 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
     """Return how far the times of messages are from packets; None where messages take no time."""
     found = {
         study.labels[variant]: errors_of_models(
-            run.scenario["network"], run.scenario["fleet"], _messages(run.rows(study.rounds))
+            run.scenario["network"], run.scenario["fleet"], messages_of(run.rows(study.rounds))
         )
         for variant, run in study.variants.items()
     }
@@ -122,7 +122,7 @@ def _errors(
     return PageTable(title, heads, rows) if rows else None
 
 
-def _messages(rounds: pd.DataFrame) -> RoundMessages | None:
+def messages_of(rounds: pd.DataFrame) -> RoundMessages | None:
     """Return the messages of the second round of a run, or of its only one, as a check has them."""
     first = without_start(rounds).head(2)
     return RoundMessages.of_round(first.iloc[-1].to_dict()) if len(first) else None
@@ -311,7 +311,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
         hash=script_hash(script),
         most_letters=MOST_LETTERS,
     )
-    return unbroken_html(page)
+    return unbroken_html(page, known["study"].labels.values() if known["study"] else ())
 
 
 def page_script(*names: str, package: str = "fedsim.results.report") -> str:

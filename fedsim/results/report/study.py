@@ -141,9 +141,11 @@ class ReportedStudy:
 
     @property
     def question(self) -> str:
-        """The comment at the head of the scenario; its name where it has none."""
+        """The comment at the head of the scenario; its name and target where it has none."""
         head = self.first.written.partition("\n")[0].strip()
-        return head.lstrip("# ") if head.startswith("#") else self.name
+        if head.startswith("#"):
+            return head.lstrip("# ")
+        return f"{self.name}: {self.comparison.cases[0].target.words}"
 
     @property
     def data(self) -> str:

@@ -211,3 +211,19 @@ def test_one_device_that_cannot_be_makes_the_costs_of_all_fleets_unknown() -> No
         assert found["costs"][0][0] == [[1, "Infinity"]]
         seconds = [7, 6] if known else ["NaN", "NaN"]
         assert found["costs"][0][1:] == [[[1, each]] for each in seconds]
+
+
+def test_ticks_of_a_map_are_a_few_round_numbers_within_the_range() -> None:
+    rng = np.random.default_rng(3)
+    lows, factors = 10.0 ** rng.uniform(-6, 6, 200), 10.0 ** rng.uniform(0.1, 5, 200)
+    ranges = [
+        {"low": low * (number % 7 > 0), "high": low * factor, "unit": "bit/s"}
+        for number, (low, factor) in enumerate(zip(lows, factors, strict=True))
+    ]
+    for given, ticks in zip(ranges, called(*[("ticksOf", each) for each in ranges]), strict=True):
+        assert 1 <= len(ticks) <= 4
+        assert given["low"] * (1 - 1e-9) <= min(ticks)
+        assert max(ticks) <= given["high"] * (1 + 1e-9)
+        assert ticks == sorted(set(ticks))
+        for tick in ticks:
+            assert tick == pytest.approx(float(f"{tick:.1e}"), rel=1e-9, abs=1e-30)

@@ -23,6 +23,7 @@ from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios.presets import RADIOS
 from fedsim.problems.data.preprocess import Step
 from fedsim.results.analysis import Comparison, paper_tables
+from fedsim.results.analysis.compare.pairwise import interval_level
 from fedsim.results.analysis.latex import (
     PaperCell,
     PaperColumn,
@@ -32,6 +33,8 @@ from fedsim.results.analysis.latex import (
 )
 from fedsim.results.analysis.plots.canvas import axes_for, figure_of
 from fedsim.results.analysis.saving import save
+from fedsim.results.record.regimes import errors_of_models
+from fedsim.results.report.page import messages_of
 from fedsim.results.report.study import ReportedStudy
 from fedsim.wire import COMPRESSORS
 from fedsim.wire.feedback import PACKERS
@@ -405,3 +408,34 @@ def test_every_step_of_preprocessing_has_a_sentence() -> None:
     numbers = {field: 3 for block in blocks for field in block.model_fields}
     for step in (*get_args(words), *({field: value} for field, value in numbers.items())):
         assert " " in _step(step)
+
+
+# Levels of intervals, splits, and errors of models.
+
+
+def test_an_interval_of_few_seeds_is_stated_at_its_own_level(study: ReportedStudy) -> None:
+    """Table and paragraph have the level that the comparison computes for four seeds."""
+    (pairs,) = [each for each in paper_tables(study.comparison) if each.name == "pairs"]
+    level = f"{interval_level(study.comparison.confidence, 4):g} %"
+    assert level != f"{100 * study.comparison.confidence:g} %"
+    assert f"{level} intervals (as of fewer than 6 seeds)" in pairs.caption
+    assert f"{100 * study.comparison.confidence:g} % interval" not in pairs.caption
+    assert f"ratios with its {level} interval" in methods(study)
+
+
+def test_the_paragraph_has_a_default_split_and_the_errors_that_check_states(tmp_path: Path) -> None:
+    problem = {**small()["problem"], "split": {"kind": "dirichlet", "alpha": 0.5}}
+    fedsim.run(small(problem=problem, stop={"rounds": 3}, seeds=2), out=tmp_path)
+    study = ReportedStudy(Comparison.of([tmp_path]))
+    text = methods(study)
+    assert "by the dirichlet split (alpha 0.5)" in text
+    first = study.first
+    messages = messages_of(first.rows(study.rounds))
+    world = first.scenario["network"], first.scenario["fleet"], messages
+    stated = [
+        error
+        for _, said in errors_of_models(*world, brief=True)
+        for error in re.findall(r"[\d.]+ %", said)
+    ]
+    (sentence,) = re.findall(r"Transfer times of the fluid model [^.]*\.[^.]*\.", text)
+    assert re.findall(r"[\d.]+ %", sentence) == stated != []

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,10 +10,14 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
 
 from fedsim.core.table_columns import COSTS
 from fedsim.results.analysis.figures import progress
 from fedsim.results.analysis.style import (
+    PART_COLOURS,
+    STATES,
     Maths,
     entitle,
     escape_text,
@@ -158,3 +162,34 @@ def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_has_room_for_m
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["plain", "target 0.05"]
     called = [axis.get_xlabel() for axis in shown]
     assert len({*called} - {""}) == 3
+
+
+# Machado, Oliveira and Fernandes 2009: the sight of those who lack one kind of cones, on linear
+# RGB; and the CIE's 1976 difference of colours, of which about 2 can just be seen.
+SIGHTS = {
+    "trichromat": np.eye(3),
+    "protanope": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.052]],
+    "deuteranope": [[0.3673, 0.8606, -0.228], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritanope": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+TO_XYZ = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
+
+
+def lab(colour: str, sight: str) -> NDArray[np.float64]:
+    """Return a colour as someone sees it, in CIE L*a*b*."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(SIGHTS[sight]) @ linear, 0.0, 1.0)
+    xyz = np.array(TO_XYZ) @ seen / np.array([0.9505, 1.0, 1.0888])
+    x, y, z = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_states_of_clients_can_be_told_apart_by_everyone(sight: str) -> None:
+    """Those that fill a round stand beside one another, and differ much; a page has no hatches."""
+    for picture in (dict(STATES.values()), PART_COLOURS):  # a timeline, and bars of energy
+        seen = {name: lab(colour, sight) for name, colour in picture.items()}
+        for one, other in combinations(seen, 2):
+            fills = {one, other} <= {"receiving", "computing", "sending"}
+            assert np.linalg.norm(seen[one] - seen[other]) > (30 if fills else 13), (one, other)

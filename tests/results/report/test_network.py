@@ -7,11 +7,13 @@ import networkx as nx
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 import fedsim
 from fedsim.results.analysis import Comparison, edges, plot_network, quantity
 from fedsim.results.analysis.log.frames import SERVER
 from fedsim.results.analysis.log.links import Ends, Network
+from fedsim.results.analysis.plots.canvas import figure_of
 from fedsim.results.report.components import PageTable
 from fedsim.results.report.drawing import PageFigure
 from fedsim.results.report.network import drawings
@@ -254,3 +256,27 @@ def test_names_stand_where_no_link_is(runs: Path) -> None:
             link = np.subtract(texts[other].xy, texts[node].xy)
             aligned = side @ link / np.linalg.norm(side) / np.linalg.norm(link)
             assert aligned < np.cos(np.pi / (1 + len(graph[node])))
+
+
+@pytest.mark.parametrize("clients", [2, 3, 6, 10])
+def test_a_name_without_a_box_lies_on_no_link(clients: int, tmp_path: Path) -> None:
+    """Also that of a server, whose links leave little room."""
+    fleet = [{"count": clients, "device": "pi-4", "radio": "wifi"}]
+    result = fedsim.run(small(fleet=fleet, stop={"rounds": 2}), out=tmp_path)
+    axis = plot_network(result)
+    figure = figure_of(axis)
+    figure.draw_without_rendering()
+    (links,) = [each for each in axis.collections if isinstance(each, LineCollection)]
+    ends = [axis.transData.transform(segment) for segment in links.get_segments()]
+    for text in axis.texts:
+        if text.get_bbox_patch() is None:
+            # A point inside the letters, and not at their rim, which blank space surrounds.
+            box = text.get_window_extent().shrunk(0.9, 0.7)
+            assert not any(
+                box.contains(*(one + share * (other - one)))
+                for one, other in ends
+                for share in np.linspace(0, 1, 500)
+            ), text.get_text()
+    names = {text.get_text() for text in axis.texts}
+    keys = {key.get_text() for key in (axis.get_legend() or figure.legends[0]).get_texts()}
+    assert SERVER in names | keys

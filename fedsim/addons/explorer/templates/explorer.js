@@ -1,6 +1,9 @@
 // The explorer: sliders, costs, bars, map and command. All figures come from `evaluate`.
 
+const EDGE = 30; // of the map: a tick as near to a corner has its text beside it
+const LONGEST = 24; // letters of a name that stays in one line
 const CELLS = 24; // of the map, each way
+const DOUBLE = 2; // changes below this factor are in per cent
 const SLICE = 30; // ms: longer computations give way to the browser between slices
 
 const element = (id) => document.getElementById(id);
@@ -25,8 +28,23 @@ function fill(own, attributes, children) {
   return own;
 }
 
-const colour = (variant) => `--own: var(--c${variant % 8})`;
+const colour = (variant) => `--own: var(--c${study.variants[variant].colour})`;
 const label = (variant) => study.variants[variant].label;
+
+/** Return the nodes of a text in which no line ends within the name of a variant. */
+function withNames(text) {
+  const names = study.variants.map((own) => own.label).filter((own) => own.includes("-") && own.length <= LONGEST);
+  const parts = names.sort((one, other) => other.length - one.length)
+    .reduce((all, name) => all.flatMap((part) => splitAt(part, name)), [text]);
+  return parts.filter((part) => part !== "");
+}
+
+/** Return a text, if it is one, split at each place of a name, which becomes a node there. */
+function splitAt(part, name) {
+  if (typeof part !== "string") return [part];
+  return part.split(name).flatMap((own, n) => (n ? [make("span", { class: "name" }, name), own] : [own]));
+}
+
 const state = { values: null, cost: 0, before: null, effects: null, job: 0, frame: null };
 
 /** Show the costs of every variant, and beside each its ratio to the least. */
@@ -38,7 +56,7 @@ function showTable({ costs }) {
   study.variants.forEach((_, variant) => {
     const mark = draw("svg", { class: "mark", viewBox: "0 0 10 10", "aria-hidden": "true" },
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(variant) }));
-    const row = make("tr", { "data-variant": label(variant) }, make("td", {}, mark, ` ${label(variant)}`));
+    const row = make("tr", { "data-variant": label(variant) }, make("td", label(variant).length <= LONGEST ? { class: "name" } : {}, mark, ` ${label(variant)}`));
     costs.forEach((own, number) => row.append(...costCells(own, number, variant)));
     body.append(row);
   });
@@ -72,7 +90,7 @@ function showAnswer({ invalid, costs }) {
   const moved = state.values.filter((value, n) => value !== written[n]).length;
   const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved: ` : "With the original constants: ";
   const parts = moved ? costs.map(lowest).filter(Boolean) : study.verdicts;
-  element("answer").textContent = `${where}${parts.join("; ") || "no cost is known"}.`;
+  element("answer").replaceChildren(...withNames(`${where}${parts.join("; ") || "no cost is known"}.`));
   const low = costs[0].flatMap((own, n) => (own.some(([, each]) => Number.isNaN(each)) ? [label(n)] : []));
   const battery = `${low.join(", ")}: a battery runs low here, so the run would go differently`;
   element("invalid").textContent = invalid ? `No device has these values: ${invalid}.` : `${battery}; train it again with fedsim run.`;
@@ -151,7 +169,7 @@ function showEffects() {
   state.effects.forEach((ends, n) => {
     const { reach, turns } = ends[state.cost];
     const factor = Math.exp(reach);
-    const size = factor < 1.1 ? `${digits(100 * (factor - 1), 2)} %` : `a factor of ${digits(factor)}`;
+    const size = factor < DOUBLE ? `${digits(100 * (factor - 1), 2)} %` : `a factor of ${digits(factor)}`;
     const change = reach < 5e-4 ? `no effect on ${words}` : `changes ${words} by up to ${size}`;
     element(`e${n}`).textContent = turns ? `${change}; another variant becomes the cheapest` : change;
     element(`s${n}`).closest(".slider").classList.toggle("idle", reach < 5e-4);
@@ -258,24 +276,26 @@ function leadsOf(cells) {
   return cells.filter(({ least }) => least >= 0).map(({ lead }) => lead).filter(Number.isFinite);
 }
 
-/** Return the texts of an axis of the map: its name, its ends and its middle, with their units. */
+/** Return the texts of an axis of the map: its name, and round values with their unit. */
 function mapAxis(number, upright) {
   const { left, top, size } = MAP;
   const slider = study.sliders[number];
-  const [low, middle, high] = [slider.low, valueAt(slider, 0.5), slider.high].map((value) => quantity(value, slider.unit));
+  const ticks = ticksOf(slider).map((value) => [size * shareOf(slider, value), quantity(value, slider.unit)]);
   const title = slider.low > 0 ? `${slider.title}, log scale` : slider.title;
   if (upright)
     return [
-      draw("text", { x: left - 6, y: top + size, "text-anchor": "end" }, low),
-      draw("text", { x: left - 6, y: top + size / 2 + 5, "text-anchor": "end" }, middle),
-      draw("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, high),
+      ...ticks.flatMap(([at, text]) => [
+        draw("path", { class: "frame", d: `M${left} ${top + size - at}h-4` }),
+        draw("text", { x: left - 6, y: top + size - at + 5, "text-anchor": "end" }, text),
+      ]),
       draw("text", { transform: `translate(14 ${top + size / 2}) rotate(-90)`, "text-anchor": "middle" }, title),
     ];
   const y = top + size + 16;
   return [
-    draw("text", { x: left, y }, low),
-    draw("text", { x: left + size / 2, y, "text-anchor": "middle" }, middle),
-    draw("text", { x: left + size, y, "text-anchor": "end" }, high),
+    ...ticks.flatMap(([at, text]) => [
+      draw("path", { class: "frame", d: `M${left + at} ${top + size}v4` }),
+      draw("text", { x: left + at, y, "text-anchor": at > size - EDGE ? "end" : at < EDGE ? "start" : "middle" }, text),
+    ]),
     draw("text", { x: left + size / 2, y: y + 20, "text-anchor": "middle" }, title),
   ];
 }
@@ -306,7 +326,7 @@ function showMapNote(svg, cells) {
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(n) })), ` ${text}  `]);
   const rest = `Least ${words}, all other constants as set by the sliders. Stronger colour: larger lead${leadText(cells)}. Dot: current; dashed: original.`;
   element("map-note").replaceChildren(...keys, make("br"), rest);
-  element("map-alone").textContent = aloneText(shares, fine.size === CELLS * CELLS);
+  element("map-alone").replaceChildren(...withNames(aloneText(shares, fine.size === CELLS * CELLS)));
 }
 
 /** Return between which leads the colours of the map range. */
@@ -326,7 +346,7 @@ function aloneText(shares, complete) {
   const [n] = byLead();
   const { lead, nearest } = state.effects[n][state.cost];
   const slider = study.sliders[n];
-  return `${text}, and no constant alone turns this answer. Nearest: ${slider.name} at ${quantity(nearest, slider.unit)}, which leaves a lead of ${digits(100 * lead, 2)} %.`;
+  return `${text}, and no constant alone turns this answer. Nearest: ${slider.title} at ${quantity(nearest, slider.unit)}, which leaves a lead of ${digits(100 * lead, 2)} %.`;
 }
 
 /** Return the sliders by the lead that they leave to the cheapest variant: those that turn it first. */

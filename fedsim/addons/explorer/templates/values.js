@@ -74,3 +74,38 @@ function valueOf(slider, position) {
   const near = Math.abs(position - STEPS * shareOf(slider, slider.value)) <= SNAP / 2;
   return near ? slider.value : valueAt(slider, position / STEPS);
 }
+
+// Ticks: round values of a slider's range.
+
+const MOST_TICKS = 4;
+const WIDE = 30; // from this ratio of its ends on, a logarithmic range has ticks at 1, 2 and 5 times powers of ten
+
+/** Return at most four round values within the range of a slider, in the unit of its upper end. */
+function ticksOf(slider) {
+  const size = unitOf(slider.high, slider.unit);
+  const [low, high] = [slider.low / size, slider.high / size];
+  const inside = (values) => values.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+  const thin = (values) => values.filter((_, n) => n % Math.ceil(values.length / MOST_TICKS) === 0);
+  if (low > 0 && high / low >= WIDE) {
+    const powers = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) powers.push(power);
+    const tens = inside(powers.map((power) => Number(`1e${power}`)));
+    const all = powers.flatMap((power) => [1, 2, 5].map((times) => Number(`${times}e${power}`)));
+    return thin(tens.length > 1 ? tens : inside(all)).map((value) => value * size);
+  }
+  for (let power = Math.floor(Math.log10((high - low) / 10)); ; power++)
+    for (const times of [1, 2, 5]) {
+      const step = Number(`${times}e${power}`);
+      const first = Math.ceil(low / step - 1e-9);
+      const count = Math.floor(high / step + 1e-9) - first + 1;
+      if (count <= MOST_TICKS)
+        return Array.from({ length: count }, (_, n) => Number(((first + n) * step).toPrecision(12)) * size);
+    }
+}
+
+/** Return the size of the unit in which a quantity is read. */
+function unitOf(value, unit) {
+  if (unit === "%") return 0.01;
+  const span = unit === "s" && SPANS.find(([size]) => Math.abs(value) >= SEVERAL * size);
+  return span ? span[0] : prefixOf(value, unit)[0];
+}

@@ -495,7 +495,7 @@ class Comparison:
             tables.append(table)
             if len(case.pairs):
                 differs = f"paired difference from {self.runs.labels[self.against]}"
-                ratios = _intervals_of(case.pairs, "pairs", self.confidence)
+                ratios = intervals_of(case.pairs, "pairs", self.confidence)
                 ratios = f"{ratios} of the ratio" if ratios else ""
                 title = self._title(f"{case.target.words}: {differs}", ratios)
                 level = self.confidence, self.practical
@@ -503,7 +503,7 @@ class Comparison:
                 tables.append(paired_table(case.pairs, labels, title, *level))
         if len(self.quality):
             beside = f"difference from {self.runs.labels[self.against]}"
-            tested = _intervals_of(self.quality, "seeds", self.confidence)
+            tested = intervals_of(self.quality, "seeds", self.confidence)
             title = self._title(f"quality at the end: paired {beside}", tested)
             labels = self.choose(self.cases[0], MOST_DRAWN)
             tables.append(quality_table(self.quality, labels, title))
@@ -639,7 +639,7 @@ class Comparison:
         return {variant: label for variant, label in labels.items() if variant in chosen}
 
 
-def _intervals_of(pairs: pd.DataFrame, seeds: str, confidence: float) -> str:
+def intervals_of(pairs: pd.DataFrame, seeds: str, confidence: float) -> str:
     """Return of what confidence paired intervals are; empty if there are none.
 
     Args:

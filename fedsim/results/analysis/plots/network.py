@@ -422,8 +422,8 @@ class NetworkDrawing:
         """Write what a link carried on it, nearer to its outer end: there links are apart."""
         far, near = (np.asarray(self.places[end], dtype=np.float64) for end in ends)
         x, y = (_OUTER * far + (1 - _OUTER) * near).tolist()
-        behind: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axis.text(x, y, self.say(amount), ha="center", va="center", fontsize="small", bbox=behind)
+        place: dict[str, Any] = {"ha": "center", "va": "center", "bbox": _BEHIND}
+        axis.text(x, y, self.say(amount), fontsize="small", **place)
 
     def say(self, amount: float) -> str:
         """Return an amount on a link; distances between models have no unit."""
@@ -479,23 +479,30 @@ class NetworkDrawing:
         if len(nodes) > _NAMED:
             names = {node: node.rpartition("-")[2] for node in nodes}
         for node, name in names.items():
-            x, y = self._free_side(node)
+            (x, y), width = self._free_side(node)
+            if node == SERVER and width < _ROOMY:
+                continue  # the name would lie on links; the legend has it
             style = {"ha": _align(x, "left", "right"), "va": _align(y, "bottom", "top")}
             beside: dict[str, Any] = {"textcoords": "offset points", **style}
+            if width < _ROOMY:
+                beside["bbox"] = _BEHIND
             axis.annotate(escape_text(name), self.places[node], (8 * x, 8 * y), **beside)
 
-    def _free_side(self, node: str) -> Point:
-        """Return the direction, of length 1, in which a node has no link for the widest angle."""
+    def _free_side(self, node: str) -> tuple[Point, float]:
+        """Return the direction, of length 1, in the middle of the widest angle without a link.
+
+        The second value is that angle, in radians.
+        """
         here = np.asarray(self.places[node], dtype=np.float64)
         ends = [self.places[other] for other in self.network.graph[node] if other != node]
         if not ends:
-            return 0.0, -1.0
+            return (0.0, -1.0), 2 * np.pi
         x, y = (np.array(ends, dtype=np.float64) - here).T
         angles = np.sort(np.arctan2(y, x))
         gaps = np.diff(angles, append=angles[0] + 2 * np.pi)
         widest = int(np.argmax(np.round(gaps, 6)))
         side = angles[widest] + gaps[widest] / 2
-        return float(np.cos(side)), float(np.sin(side))
+        return (float(np.cos(side)), float(np.sin(side))), float(gaps[widest])
 
     def _keys(self, most: float) -> list[Line2D]:
         keys = [
@@ -518,6 +525,11 @@ def attacks_of(scenario: Mapping[str, Any]) -> dict[int, str]:
     groups = enumerate(scenario.get("fleet") or ())
     return {number: str(group["attack"]["kind"]) for number, group in groups if group.get("attack")}
 
+
+_BEHIND: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+"""The box of a text that may lie on links."""
+
+_ROOMY = np.pi / 2  # radians without a link that a name needs; in less it gets a box
 
 _SLANTED = 0.4  # a name that is less far aside of its node is centred on it
 

@@ -174,12 +174,12 @@ def quantity(value: float, unit: str = "", digits: int = DIGITS) -> str:
 def shared_unit(values: "Iterable[float]", unit: str) -> tuple[float, str] | None:
     """Return the unit in which some amounts are read side by side, with its size.
 
-    It is that of the largest. None if the smallest one above 0 is less than a hundredth of it:
+    It is that of the largest. None if one of them is above 0 and below a hundredth of this unit:
     it would have leading zeros.
 
     >>> shared_unit([104.0, 180.0], "s"), shared_unit([636.0, 1110.0], "J")
     ((60.0, 'min'), (1000.0, 'kJ'))
-    >>> shared_unit([1.0, 7200.0], "s") is None
+    >>> shared_unit([0.1, 7200.0], "s") is None
     True
     """
     sizes = [abs(value) for value in values if isfinite(value) and value]

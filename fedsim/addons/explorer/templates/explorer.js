@@ -285,7 +285,7 @@ function mapAxis(number, upright) {
   if (upright)
     return [
       ...ticks.flatMap(([at, text]) => [
-        draw("path", { class: "frame", d: `M${left} ${top + size - at}h-4` }),
+        draw("path", { class: "tick", d: `M${left} ${top + size - at}h-4` }),
         draw("text", { x: left - 6, y: top + size - at + 5, "text-anchor": "end" }, text),
       ]),
       draw("text", { transform: `translate(14 ${top + size / 2}) rotate(-90)`, "text-anchor": "middle" }, title),
@@ -293,7 +293,7 @@ function mapAxis(number, upright) {
   const y = top + size + 16;
   return [
     ...ticks.flatMap(([at, text]) => [
-      draw("path", { class: "frame", d: `M${left + at} ${top + size}v4` }),
+      draw("path", { class: "tick", d: `M${left + at} ${top + size}v4` }),
       draw("text", { x: left + at, y, "text-anchor": at > size - EDGE ? "end" : at < EDGE ? "start" : "middle" }, text),
     ]),
     draw("text", { x: left + size / 2, y: y + 20, "text-anchor": "middle" }, title),

@@ -54,7 +54,7 @@ def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> N
     page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     body = re.sub(r"\s*<[^>]*>\s*", "\n", page[page.index("<main") :])
     lines = [line for line in body.splitlines() if line.strip()]
-    assert lines[lines.index("Overview") + 1] == "6 of 8 clients left for good (charge too low)."
+    assert "6 of 8 clients left for good (charge too low)." in lines
 
 
 def test_a_battery_that_runs_empty_after_its_threshold_is_one_end() -> None:

@@ -164,7 +164,6 @@ class InfrastructureMeter:
 INFRASTRUCTURE: Registry[Infrastructure] = Registry(
     "infrastructure",
     (Infrastructure,),
-    Infrastructure,
     plural="infrastructure",
     names=names_of,
 )

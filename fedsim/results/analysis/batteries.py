@@ -63,12 +63,12 @@ def battery_lives(result: HasRuns) -> pd.DataFrame:
         One row per battery of a run that did not fail: variant, seed, client, kind (group, device
         and radio), run_s and rounds (of the run), capacity_joules, initial_joules, charged_joules,
         drained_joules, final_joules, charge (at the end, as a share of the capacity), low (whether
-        that is below the threshold), empty (whether it is at the cut-off or below, also if the run
-        ended at the very time at which it came there), empty_s and empty_round (when it first was;
-        infinite if never), lasts_s (infinite if it is charged as fast as it drains), lasts_runs
-        (how many runs like this one it lasts for, if radios sleep after each), idle_watts (what an
-        idle client takes from it) and lasts_idle_s (how long it lasts if its client only idles;
-        both NaN if it was empty or charged), and the
+        that is below the threshold), empty (whether the log has that it fell to the cut-off: a run
+        that `stop.batteries` ends at this very time may leave others there that have not yet been
+        empty), empty_s and empty_round (when it first was; infinite if never), lasts_s (infinite if
+        it is charged as fast as it drains), lasts_runs (how many runs like this one it lasts for,
+        if radios sleep after each), idle_watts (what an idle client takes from it) and lasts_idle_s
+        (how long it lasts if its client only idles; both NaN if it was empty or charged), and the
         joules by part. The part `battery losses` is the energy that left the battery and not drawn
         by the client. Without batteries there are no rows.
 
@@ -95,7 +95,7 @@ def lives_of(runs: Mapping[tuple[str, int], Path]) -> pd.DataFrame:
         if clients.empty:
             continue
         groups.setdefault(variant, _fleet(folder))
-        tables.append(_of_run(folder, clients, groups[variant]).assign(variant=variant, seed=seed))
+        tables.append(_of_run(folder, clients, *groups[variant]).assign(variant=variant, seed=seed))
     if not tables:
         return pd.DataFrame({"variant": [], "seed": [], "kind": []})
     lives = pd.concat(tables, ignore_index=True)
@@ -103,18 +103,8 @@ def lives_of(runs: Mapping[tuple[str, int], Path]) -> pd.DataFrame:
     return lives[[*first, *(name for name in lives if name not in first)]]
 
 
-class Fleet(NamedTuple):
-    """The batteries of groups, one value per group; NaN on mains.
-
-    Attributes:
-        capacity, threshold, cutoff: J.
-        efficiency: of discharging.
-    """
-
-    capacity: Array
-    threshold: Array
-    cutoff: Array
-    efficiency: Array
+Fleet = tuple[Array, Array, Array]
+"""Capacities and thresholds of groups, J, and efficiencies of their discharge; NaN on mains."""
 
 
 def _seed(folder: Path) -> int:
@@ -153,20 +143,21 @@ def _fleet(folder: Path) -> Fleet:
     scenario = parse(read_text(folder), folder / SCENARIO)
     groups = [*scenario["fleet"], *tiers_of(scenario)]
     least = read_fraction((scenario.get("participation") or {}).get("least_charge") or 0.0)
-    full, low, cutoff, efficiency = np.full((4, len(groups)), np.nan)
+    full, low, efficiency = np.full((3, len(groups)), np.nan)
     for place, group in enumerate(groups):
         if battery := group.get("battery"):
             full[place] = read_energy(battery["capacity"] or group["device"]["battery"])
             low[place] = full[place] * max(read_fraction(battery["threshold"]), least)
-            cutoff[place] = full[place] * read_fraction(battery["cutoff"])
             efficiency[place] = read_fraction(battery["discharge_efficiency"])
-    return Fleet(full, low, cutoff, efficiency)
+    return full, low, efficiency
 
 
-def _of_run(folder: Path, clients: pd.DataFrame, fleet: Fleet) -> pd.DataFrame:
+def _of_run(
+    folder: Path, clients: pd.DataFrame, full: Array, low: Array, efficiency: Array
+) -> pd.DataFrame:
     """Return one row per battery of a run."""
     number = clients["group"].to_numpy(np.int64)
-    capacity, threshold, cutoff, efficiency = (values[number] for values in fleet)
+    capacity, threshold = full[number], low[number]
     stored = {name: clients[name].to_numpy(np.float64) for name in _STORED}
     table = clients[["client"]].assign(
         kind=kinds_of(clients),
@@ -174,11 +165,10 @@ def _of_run(folder: Path, clients: pd.DataFrame, fleet: Fleet) -> pd.DataFrame:
         capacity_joules=capacity,
         **stored,
         charge=stored["final_joules"] / capacity,
-        **_idling(clients, threshold, efficiency),
+        **_idling(clients, threshold, efficiency[number]),
         low=stored["final_joules"] < threshold * (1 - _ROUNDING),
         **_deaths(folder, clients),
     )
-    table = _with_last_deaths(table, cutoff)
     lasting = _lasting(table, threshold, clients["left_s"].to_numpy(np.float64))
     return table.assign(
         lasts_s=lasting,
@@ -206,25 +196,6 @@ def _deaths(folder: Path, clients: pd.DataFrame) -> dict[str, Any]:
         .fillna(np.inf)
         .to_numpy(np.float64),
     }
-
-
-def _with_last_deaths(table: pd.DataFrame, cutoff: Array) -> pd.DataFrame:
-    """Return the table with batteries that the run left at the cut-off, of which no row tells.
-
-    A run that `stop.batteries` ends stops at the row of the last battery that counts. Others may
-    come to the cut-off at this very time. A battery that began there was empty from the start.
-    """
-    at_cutoff = table["final_joules"].to_numpy(np.float64) <= cutoff * (1 + _ROUNDING)
-    untold = at_cutoff & ~np.isfinite(table["empty_s"].to_numpy(np.float64))
-    began = table["initial_joules"].to_numpy(np.float64) <= cutoff * (1 + _ROUNDING)
-    last = {"empty_s": table["run_s"], "empty_round": table["rounds"]}
-    return table.assign(
-        empty=table["empty"].to_numpy(bool) | at_cutoff,
-        **{
-            name: np.where(untold, np.where(began, 0.0, ends), table[name])
-            for name, ends in last.items()
-        },
-    )
 
 
 def _lasting(table: pd.DataFrame, threshold: Array, left: Array) -> Array:

@@ -333,7 +333,8 @@ def test_the_objective_is_that_of_the_plain_loop(task: str, tmp_path: Path) -> N
 
 
 def standardised(X: Array) -> Array:
-    return (X - X.mean(axis=0)) / X.std(axis=0)
+    centred: Array = (X - X.mean(axis=0)) / X.std(axis=0)
+    return centred
 
 
 def proximal_loop(steps: int) -> float:
@@ -407,14 +408,15 @@ def test_a_constrained_target_counts_only_models_that_keep_the_bound(tmp_path: P
     further = {"algorithm": method, "observe": {"every": 1}, "stop": {"rounds": 40}}
     result = train(entry, {**source, **further}, tmp_path)
     rounds = result.rounds
-    kept = rounds["constraint"] <= 0.1 * 1.01  # the slack of the method
+    kept = rounds["constraint"].to_numpy() <= 0.1 * 1.01  # the slack of the method
     # The first model that violates the bound again has a smaller objective than those before it.
-    again = int((~kept)[kept.idxmax() :].idxmax())
-    value = float(rounds["objective"][again])
-    first = (kept & (rounds["objective"] <= value)).idxmax()
+    met = int(kept.argmax())
+    again = met + int((~kept[met:]).argmax())
+    value = float(rounds["objective"].iloc[again])
+    first = int((kept & (rounds["objective"].to_numpy() <= value)).argmax())
     assert first > again
     paid = Target.read(f"objective={value!r}").costs(gather(result.runs)).iloc[0]
-    assert paid["round"] == rounds["round"][first]
+    assert paid["round"] == rounds["round"].iloc[first]
 
 
 def test_an_entry_of_another_group_does_not_apply(tmp_path: Path) -> None:

@@ -406,17 +406,3 @@ def test_runs_of_equal_length_keep_their_whole_costs(tmp_path: Path) -> None:
         out=tmp_path / "out",
     )
     assert Target.usual(result) == Target()
-
-
-def test_all_batteries_at_the_cut_off_are_empty_also_those_of_the_last_instant(
-    tmp_path: Path,
-) -> None:
-    """Like clients come to the cut-off together, and the run ends at the first of them."""
-    fleet = [steady(4, "1 J", THRESHOLD), steady(1, "1 kJ", THRESHOLD)]
-    stop = {"batteries": 1, "rounds": 100_000}
-    lives = battery_lives(fedsim.run(small(fleet=fleet, stop=stop), out=tmp_path))
-    at_cutoff = lives["final_joules"] <= CUTOFF * lives["capacity_joules"] * (1 + 1e-9)
-    assert at_cutoff.tolist() == [True] * 4 + [False]
-    assert lives["empty"].tolist() == at_cutoff.tolist()
-    assert np.isfinite(lives["empty_s"]).tolist() == at_cutoff.tolist()
-    assert lives.loc[at_cutoff, "empty_s"].tolist() == [lives["run_s"].iloc[0]] * 4

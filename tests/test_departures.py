@@ -55,6 +55,8 @@ def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> N
     body = re.sub(r"\s*<[^>]*>\s*", "\n", page[page.index("<main") :])
     lines = [line for line in body.splitlines() if line.strip()]
     assert "6 of 8 clients left for good (charge too low)." in lines
+    first = page[page.index('class="beware"') :].partition(">")[2]  # of the notes
+    assert first.startswith("6 of 8 clients left for good")
 
 
 def test_a_battery_that_runs_empty_after_its_threshold_is_one_end() -> None:

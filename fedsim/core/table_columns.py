@@ -301,6 +301,9 @@ JOULES_AFTER, GRAMS_AFTER = "joules_after", "grams_after"
 AFTER = {"joules": JOULES_AFTER, "grams": GRAMS_AFTER}
 """The costs that go on after a run, with the columns of what is added to their sums then."""
 
+SECRECY_OPERATIONS = "secrecy_operations"
+"""The operations of the server in a round under secure aggregation."""
+
 CONSTRAINT, FEASIBLE = names("rounds", only="constraint")
 """The columns of runs whose method has a constraint."""
 

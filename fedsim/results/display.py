@@ -16,11 +16,10 @@ from rich.table import Table
 
 from fedsim.core import tables
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import TOTAL_JOULES
 from fedsim.core.text import unbroken, visible
 from fedsim.results import analysis
 from fedsim.results.analysis.batteries import BatterySummary
-from fedsim.results.analysis.compare.answer import leading, reference_answer
+from fedsim.results.analysis.compare.answer import leading, reference_answer, total_answer
 from fedsim.results.analysis.compare.causes import whose
 from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.analysis.compare.cost_tables import failed_in_words, failed_variants, misses
@@ -169,11 +168,7 @@ class Shown:
         if self._mixed or self.summary.empty:
             return ""
         target, (costs, worlds) = self._question
-        if TOTAL_JOULES not in costs:
-            return ""
-        known = None, self.rounds, worlds, self._against, TOTAL_JOULES
-        found = analysis.answer(costs, target, self._ranked, *known)
-        return f"with the server and the network: {found}" if found else ""
+        return total_answer(costs, target, self._ranked, None, self.rounds, worlds, self._against)
 
     def causes(self) -> analysis.Causes | None:
         """Return the causes of the difference that the answer is about, if known."""

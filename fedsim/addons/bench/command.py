@@ -50,9 +50,9 @@ def bench(
 
     `list` shows tasks, fleets and entries. `run ENTRY` trains an
     entry, prices it on all fleets and seals a summary. `verify SUMMARY
-    ENTRY` looks for what is wrong with one. `score` ranks the entries
-    of the first season and further SUMMARY files. `page` writes the
-    ranks, scores by fleet, profiles and entries as one HTML file.
+    ENTRY` checks a summary. `score` ranks the entries of the first
+    season and further SUMMARY files. `page` writes the ranks, scores
+    by fleet, profiles and entries as one HTML file.
     """
     from dataclasses import replace
 
@@ -81,7 +81,7 @@ def bench(
 
 def _rules(action: str, given: list[Path], tasks: list[str] | None) -> "Rules":
     """Return the rules of the tasks' group, else of the first entry's or summary's."""
-    from fedsim.addons.bench.rules import Entry, Rules, group_of
+    from fedsim.addons.bench.rules import Entry, Rules, group_in, group_of
     from fedsim.addons.bench.running import read_summary
 
     if tasks:
@@ -89,7 +89,7 @@ def _rules(action: str, given: list[Path], tasks: list[str] | None) -> "Rules":
     if given and action == "run":
         return Rules.first(Entry.of(given[0]).group)
     if given and action != "list":
-        return Rules.first(read_summary(given[0])["entry"].get("group", "smooth"))
+        return Rules.first(group_in(read_summary(given[0])["entry"]))
     return Rules.first()
 
 

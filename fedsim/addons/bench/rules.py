@@ -20,6 +20,9 @@ HOME = Path(__file__).parent
 OWN = {"algorithm", "wire", "participation"}
 """The keys of a scenario that an entry may set: tasks and fleets set the others."""
 
+SMOOTH = "smooth"
+"""The group of entries that name none."""
+
 WORLD: Mapping[str, Any] = {"fleet": [{"count": 12, "device": "phone-mid", "radio": "lte"}]}
 """The fleet on which entries are trained, and by whose seconds the best trial is chosen."""
 
@@ -69,6 +72,11 @@ def group_of(task: str) -> str:
     raise DataError("tasks", f"--tasks: got {task!r}; expected one of {accepted}")
 
 
+def group_in(content: Mapping[str, Any]) -> str:
+    """Return the group that the file of an entry names; the smooth one if it names none."""
+    return str(content.get("group", SMOOTH))
+
+
 def summary_of(kind: str, name: str) -> str:
     """Return the first comment of a task, fleet or entry."""
     return read_file(HOME / kind / f"{name}.yaml").decode().partition("\n")[0].lstrip("# ")
@@ -105,7 +113,7 @@ class Rules:
     seed: int
 
     @classmethod
-    def first(cls, group: str = "smooth") -> "Rules":
+    def first(cls, group: str = SMOOTH) -> "Rules":
         """Return the rules of the first season for a group of tasks.
 
         Raises:
@@ -199,7 +207,7 @@ class Entry:
     @property
     def group(self) -> str:
         """The group of tasks to which the entry applies."""
-        return str(self.content.get("group", "smooth"))
+        return group_in(self.content)
 
     @property
     def plugins(self) -> list[Path]:

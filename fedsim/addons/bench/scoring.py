@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.addons.bench.rules import HOME, Rules
+from fedsim.addons.bench.rules import HOME, SMOOTH, Rules, group_in
 from fedsim.addons.bench.running import CLOCKS, best_trial, read_summary
 from fedsim.addons.bench.worlds import DRAWN, constants_on
 from fedsim.core.errors import DataError
@@ -33,10 +33,10 @@ SURE = 0.95
 """An entry is ranked behind those that score more in this share of the draws."""
 
 
-def season(group: str = "smooth") -> list[dict[str, Any]]:
+def season(group: str = SMOOTH) -> list[dict[str, Any]]:
     """Return the sealed summaries of the first season's entries of a group."""
     every = [read_summary(path) for path in sorted((HOME / "season").glob("*.json"))]
-    return [each for each in every if each["entry"].get("group", "smooth") == group]
+    return [each for each in every if group_in(each["entry"]) == group]
 
 
 def score(summaries: Sequence[Mapping[str, Any]], rules: Rules | None = None) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, ClientId, Message, Reply, Server
+from fedsim.core.table_columns import SECRECY_OPERATIONS
 from fedsim.protocol.aggregation import Tally
 from fedsim.protocol.secrecy import costs
 from fedsim.protocol.secrecy.agreement import LEAST, Agreement
@@ -123,7 +124,7 @@ class SecretServer(View):
         self._counted: dict[ClientId, int] = {}  # the last exchange that counted each client
         self._sum: _Sum | None = None
         self._places: Integers | None = None  # the union of supports in the open exchange
-        self._seen.tally.add_columns("secrecy_operations", "secrecy_dropouts")
+        self._seen.tally.add_columns(SECRECY_OPERATIONS, "secrecy_dropouts")
 
     async def exchange(
         self,
@@ -233,7 +234,7 @@ class SecretServer(View):
         return self._sealed(scheme, inputs, total)
 
     def _count(self, operations: float) -> None:
-        self._seen.tally.count("secrecy_operations", operations)
+        self._seen.tally.count(SECRECY_OPERATIONS, operations)
 
     def _check(self, scheme: Scheme, left: set[ClientId], what: str) -> None:
         """Raise `_TooFewError` if an unmasking by these clients would fail."""

@@ -8,7 +8,13 @@ from typing import Protocol
 from fedsim.core.errors import Diverged, DuplicateColumnError
 from fedsim.core.ports import SERVER, Array, constant
 from fedsim.core.progress import activity
-from fedsim.core.table_columns import CONSTRAINT, FEASIBLE, GRAMS_AFTER, JOULES_AFTER
+from fedsim.core.table_columns import (
+    CONSTRAINT,
+    FEASIBLE,
+    GRAMS_AFTER,
+    JOULES_AFTER,
+    SECRECY_OPERATIONS,
+)
 from fedsim.physics.infrastructure import InfrastructureMeter
 from fedsim.protocol.stop_rules import Constraint, RoundEnd
 from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
@@ -19,9 +25,6 @@ from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.worlds.clock import Clock
 from fedsim.sim.worlds.open_spans import SETTLED, Spans, Unsettled
 from fedsim.sim.worlds.server import RowLog
-
-_OPERATIONS = "secrecy_operations"
-"""The column with operations of the server under secure aggregation."""
 
 OnRound = Callable[[RoundEnd], None]
 """Callback for the end of every committed round."""
@@ -243,7 +246,7 @@ class Observer:
         """Write the row of a round, and stop the run if a rule applies."""
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
         self.unsettled = self.find_unsettled()
-        self._operations += figures.get(_OPERATIONS) or 0.0
+        self._operations += figures.get(SECRECY_OPERATIONS) or 0.0
         self.charge_infrastructure(now)
         table, traffic = self._book.rounds, self._costs()
         table.add(

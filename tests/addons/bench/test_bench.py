@@ -75,6 +75,8 @@ def test_the_season_names_files_that_are_there() -> None:
         assert "# source" in (HOME / "fleets" / f"{fleet}.yaml").read_text("utf-8")
     for entry in names("entries"):
         assert Entry.of(entry).name == entry
+    ran = {each["entry"]["name"] for group in groups() for each in season(group)}
+    assert ran == set(names("entries"))
     seeds = [seed for study in range(rules.studies) for seed in rules.seeds(study)]
     assert len(set(seeds)) == len(seeds)
 

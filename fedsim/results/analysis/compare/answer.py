@@ -65,6 +65,25 @@ def answer(
     return next(answers(costs, target, labels, decisions, rounds, worlds, against, by), "")
 
 
+def total_answer(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    rounds: pd.DataFrame | None = None,
+    worlds: pd.DataFrame | None = None,
+    against: str | None = None,
+) -> str:
+    """Return the answer by total energy; empty unless the runs count server and network.
+
+    The arguments are those of `answer`.
+    """
+    if TOTAL_JOULES not in costs:
+        return ""
+    said = answer(costs, target, labels, decisions, rounds, worlds, against, TOTAL_JOULES)
+    return f"with the server and the network: {said}" if said else ""
+
+
 class Leading(NamedTuple):
     """The verdict that an answer states first, if it is on two variants.
 

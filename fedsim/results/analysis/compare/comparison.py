@@ -24,11 +24,11 @@ from fedsim.results.analysis.battery_schedule import BatterySchedule
 from fedsim.results.analysis.battery_schedule import interval as interval_of
 from fedsim.results.analysis.compare.answer import (
     Leading,
-    answer,
     answers,
     leading,
     read_cost,
     reference_answer,
+    total_answer,
 )
 from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
 from fedsim.results.analysis.compare.causes import Causes, causes, explain, explained, whose
@@ -384,13 +384,16 @@ class Comparison:
     @property
     def totals(self) -> list[str]:
         """For each target the verdict on the total energy, if server and network are counted."""
-        return [
-            f"with the server and the network: {said}"
-            for case in self.cases
-            if TOTAL_JOULES in case.costs and self.by != TOTAL_JOULES
-            for known in [(case.decisions, self.runs.rounds, case.worlds, self._about)]
-            if (said := answer(case.costs, case.target, self._ranked, *known, TOTAL_JOULES))
-        ]
+        if self.by == TOTAL_JOULES:
+            return []
+        rounds, labels = self.runs.rounds, self._ranked
+        found = (
+            total_answer(
+                each.costs, each.target, labels, each.decisions, rounds, each.worlds, self._about
+            )
+            for each in self.cases
+        )
+        return list(filter(None, found))
 
     @cached_property
     def explanations(self) -> tuple[Causes | None, ...]:

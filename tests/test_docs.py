@@ -284,9 +284,9 @@ def _without_grids(body: str) -> str:
 def _short(body: str) -> str:
     """Let runs have three rounds, as those of cards, unless the page says when they end.
 
-    `explore` needs a target that a run has reached.
+    `explore` and `reprice` need a target that a run has reached.
     """
-    if "fedsim explore" in body:
+    if re.search("^fedsim (explore|reprice) ", body, re.MULTILINE):
         return body
     brief = r"^(fedsim run (?!.*\bstop\b).*)$"
     return re.sub(brief, r"\1 --set stop.rounds=3", _without_grids(body), flags=re.MULTILINE)

@@ -20,6 +20,7 @@ from fedsim.cli import app
 from fedsim.core.blocks.registry import kinds_of
 from fedsim.physics.devices import DEVICES
 from fedsim.scenario.editor_schema import ADDRESS, FILE, FIRST_LINE, editor_schema
+from fedsim.scenario.scenario import Scenario
 from tests.conftest import ROOT
 from tests.scenario.examples import the_schema
 from tests.scenario.language_server import LanguageServer, language_server
@@ -184,7 +185,12 @@ def edited(server: LanguageServer, file: Path, text: str) -> tuple[dict[str, str
         ("fleet:\n  - count: 3\n    device: |\n", {"phone-mid", "pi-4"}, 20),
         ("wire:\n  up:\n    compressor:\n      kind: |\n", {"top-k", "qsgd"}, 15),
         ("stop:\n  |\n", {"rounds", "energy", "test_accuracy"}, 45),
-        ("|\n", {"problem", "algorithm", "fleet", "variants"}, 25),
+        # Beside the keys it offers one example of a whole scenario.
+        (
+            "|\n",
+            {"problem", "algorithm", "fleet", "variants"},
+            len(Scenario.model_fields) + 1,
+        ),
     ],
 )
 def test_an_editor_offers_what_can_stand_there(

@@ -10,6 +10,7 @@ import pytest
 
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import ScenarioError
+from fedsim.physics.infrastructure import Infrastructure
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES, SPLITS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.secrecy import SECRECY
@@ -80,6 +81,13 @@ FIELDS = {
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Scenario.secrecy": "secure aggregation: tests/protocol/secrecy",
     "Scenario.privacy": "an extra: tests/algorithms/test_private.py",
+    **dict.fromkeys(
+        (
+            "Scenario.infrastructure",
+            *(f"Infrastructure.{name}" for name in Infrastructure.model_fields),
+        ),
+        "changes no log: tests/results/test_infrastructure.py",
+    ),
     "Stop.epsilon": "an extra: tests/algorithms/test_private.py",
     "Tier.attack": "refused: gateways are true",
     "Group.intervals": "only `robust` reads it: tests/addons/calibration",

@@ -1,7 +1,8 @@
-"""Rounds over Linux's kept connections: what was measured, the models beside it, Linux itself."""
+"""Rounds over kept connections of Linux and ns-3: what both did, and the models beside it."""
 
 import importlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ def test_every_measurement_is_complete_and_slower_than_any_protocol_could_be(kep
         runs = kept.read(name)[number]
         assert [len(rounds) for rounds in runs] == kept.RUNS * [case.rounds]
         assert min(map(min, runs)) > bound(case)
+        (simulated,) = kept.read(name, kept.NS3_TABLE)[number]
+        assert len(simulated) == case.rounds
+        assert min(simulated) > bound(case)
 
 
 def test_cases_are_those_of_new_connections_without_losses(kept: Any) -> None:
@@ -90,14 +94,16 @@ def test_rounds_like_the_quickstart_s_have_its_messages(kept: Any) -> None:
 def check_stored(kept: Any, numbers: Any) -> None:
     """Compare the stored errors of held-out cases with those of today's models."""
     run, stored = importlib.import_module("run"), importlib.import_module("stored")
-    errors, measured = stored.read_errors(run.ERRORS), kept.read(kept.UNSEEN)
-    for model, name in (("fluid", "fluid"), ("lv08", "lv08"), ("tcp", "linux")):
+    errors = stored.read_errors(run.ERRORS)
+    for model, name in (("fluid", "fluid"), ("lv08", "lv08"), ("tcp", "linux"), ("tcp", "ns-3")):
+        table, stack = (kept.NS3_TABLE, kept.NS3) if name == "ns-3" else (kept.TABLE, kept.LINUX)
+        measured = kept.read(kept.UNSEEN, table)
         (row,) = run.BY_REGIME[f"{name}, kept"]
         assert len(errors[row]) == len(measured)
         for number in numbers:
             case = kept.drawn(kept.SETS[kept.UNSEEN], number)
             real = np.median([kept.on_the_way(case, each) for each in measured[number]])
-            ours = kept.on_the_way(case, kept.by_fedsim(case, model))
+            ours = kept.on_the_way(case, kept.by_fedsim(case, model, stack))
             assert ours / real - 1 == pytest.approx(errors[row][number], rel=1e-3, abs=1e-6)
 
 
@@ -118,8 +124,27 @@ def test_the_script_prints_the_table_of_the_page(
     kept.main([])
     page = (ANALYSIS / "README.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out in page
-    with pytest.raises(SystemExit, match="expected nothing, or: measure"):
+    with pytest.raises(SystemExit, match="expected nothing, or: measure or simulate"):
         kept.main(["measured"])
+
+
+@pytest.mark.slow
+def test_ns3_says_again_what_rounds_it_played(kept: Any, tmp_path: Path) -> None:
+    try:
+        program = kept.packets.compile_ns3(tmp_path, kept.NS3_SOURCE)
+    except RuntimeError as reason:
+        pytest.skip(str(reason))
+    for name, number, case in kept.plan():
+        if number % 7 == 0:
+            (stored,) = kept.read(name, kept.NS3_TABLE)[number]
+            assert kept.by_ns3(case, program) == pytest.approx(stored, rel=1e-4)
+
+
+def test_a_window_of_ns3_outlasts_a_long_silence(kept: Any) -> None:
+    """ns-3 3.37 itself took 30.4490 s for the first round, and 30.2893 s for each other one."""
+    first, *later = kept.by_fedsim(one_client(kept, work=30.0), "tcp", kept.NS3)
+    assert first == pytest.approx(30.4490, rel=2e-4)
+    assert later == pytest.approx(3 * [30.2893], rel=1e-5)
 
 
 @pytest.mark.slow

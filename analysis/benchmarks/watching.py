@@ -1,17 +1,14 @@
-"""What the live pages of `fedsim run --watch` and `--browser` cost beside the runs that they show.
+"""What the live page of `fedsim run --watch` costs beside the runs that it shows.
 
     python analysis/benchmarks/watching.py --rounds 20000 --turns 9
 
-One process makes the first variant of `censoring`: without a page, with the page of the terminal
-drawn into one that keeps nothing, and with the report that is drawn again and again, in turns.
-Processor seconds are those in which a processor was at work for the process that makes the run, all
-of its threads included, so that other programs of the machine count little. The report is drawn by
-a process of its own: its seconds stand by themselves. It reports medians and quartiles, and those
-of the ratios to the run without a page of the same turn.
+One process makes the first variant of `censoring`, in turns without a page and with the page drawn
+into a terminal that keeps nothing. Processor seconds are those of all threads of this process, so
+that other programs of the machine count little. It reports medians and quartiles, and those of the
+ratios to the run without a page of the same turn.
 """
 
 import argparse
-import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,17 +21,15 @@ from typing import NamedTuple
 from rich.console import Console
 
 import fedsim
-from fedsim.cli.browser_page import draw_page
 from fedsim.cli.live_page import live_page
 
-WAYS = ("run", "run --watch", "run --browser")
+WAYS = ("run", "run --watch")
 
 
 class Taken(NamedTuple):
-    """What a run has taken, s: processors for it, those for other processes, and real time."""
+    """What a run has taken, s: of processors, and real time."""
 
     processor: float
-    others: float
     real: float
 
 
@@ -44,9 +39,6 @@ def shown(way: str, out: Path) -> Iterator[None]:
     if way == "run --watch":
         with live_page(Console(file=StringIO(), force_terminal=True, width=80, height=40), out):
             yield
-    elif way == "run --browser":
-        with draw_page(out):
-            yield
     else:
         yield
 
@@ -55,17 +47,11 @@ def run_once(rounds: int, way: str) -> Taken:
     """Make one run; return what it has taken."""
     with TemporaryDirectory() as folder:
         overrides = ["variants={}", f"stop={{rounds: {rounds}}}"]
-        own, others, real = time.process_time(), of_others(), time.perf_counter()
+        own, real = time.process_time(), time.perf_counter()
         with shown(way, Path(folder) / "out"):
             fedsim.run("censoring", out=Path(folder) / "out", overrides=overrides)
             real = time.perf_counter() - real
-        return Taken(time.process_time() - own, of_others() - others, real)
-
-
-def of_others() -> float:
-    """Return the processor seconds of the processes that this one has started and that ended."""
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+        return Taken(time.process_time() - own, real)
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -76,8 +62,8 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 def table(taken: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
     """Yield the lines of the table of results, in Markdown."""
-    yield "| | processor, s | ratio | real time, s | ratio | drawing, s |"
-    yield "|---|---|---|---|---|---|"
+    yield "| | processor, s | ratio | real time, s | ratio |"
+    yield "|---|---|---|---|---|"
     plain = taken[WAYS[0]]
     for way, own in taken.items():
         pairs = [*zip(own, plain, strict=True)]
@@ -85,7 +71,7 @@ def table(taken: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
         real = [each.real for each in own], [a.real / b.real for a, b in pairs]
         columns = [spread(processor[0], 2), spread(processor[1], 4)]
         columns += [spread(real[0], 2), spread(real[1], 3)]
-        yield f"| `{way}` | {' | '.join(columns)} | {spread([each.others for each in own], 2)} |"
+        yield f"| `{way}` | {' | '.join(columns)} |"
 
 
 def main() -> None:
@@ -98,7 +84,7 @@ def main() -> None:
         run_once(min(given.rounds, 100), way)
     taken: dict[str, list[Taken]] = {way: [] for way in WAYS}
     for turn in range(given.turns):
-        for place in range(len(WAYS)):  # each way comes first, second and third in turn
+        for place in range(len(WAYS)):  # each way comes first in turn
             way = WAYS[(turn + place) % len(WAYS)]
             taken[way].append(run_once(given.rounds, way))
     for line in table(taken):

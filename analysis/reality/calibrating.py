@@ -210,7 +210,7 @@ def by_ns3(setting: Setting, rows: pd.DataFrame, number: int, program: Path) -> 
         own = zip(setting.up, setting.down, setting.own_delay, strict=True)
         work = zip(each["down_bytes"], seconds, each["up_bytes"], strict=True)
         lines = [
-            f"cubic {setting.queue} {setting.rate} {setting.delay} {CLIENTS}",
+            f"new cubic {setting.queue} {setting.rate} {setting.delay} {CLIENTS}",
             *(f"{up} {down} {delay}" for up, down, delay in own),
             f"{ROUNDS}",
             *(f"{down} {time:.9f} {up}" for down, time, up in work),

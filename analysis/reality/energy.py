@@ -35,7 +35,7 @@ import numpy as np
 from pydantic import TypeAdapter
 from scipy.special import ndtri
 from scipy.stats import qmc
-from stored import asks_for, replacing
+from stored import asked_for, replacing
 
 from fedsim.addons.robustness.constants import FLOPS, general
 from fedsim.core.blocks.presets import Preset, Presettable, read_field
@@ -280,7 +280,7 @@ def lines(points: Sequence[Point]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the table, after predicting anew if asked for."""
-    if asks_for("predict", arguments):
+    if asked_for(arguments, "predict"):
         write(read())
     for line in lines(read()):
         print(line)

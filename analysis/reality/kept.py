@@ -1,13 +1,15 @@
-"""How far is fedsim from rounds over Linux's kept connections?
+"""How far is fedsim from rounds over kept connections of Linux and of ns-3?
 
-    python analysis/reality/kept.py           the errors against what Linux did once
-    python analysis/reality/kept.py measure   after measuring anew (an hour; as root)
+    python analysis/reality/kept.py             the errors against what both did once
+    python analysis/reality/kept.py measure     after measuring Linux anew (an hour; as root)
+    python analysis/reality/kept.py simulate    after asking ns-3 anew (minutes)
 
 gRPC and HTTP/2 keep a connection per client, so its window outlasts a message. A case has a few
 rounds: the server sends to all clients at once, each client works and replies, and the next round
 begins when the server has all replies. Its error is that of the time that messages take: how long
 all rounds last, without the work. Each case is measured three times, and the median counts. What
-was measured is in linux/kept.csv, so a comparison needs no namespaces.
+was measured is in linux/kept.csv, so a comparison needs no namespaces. ns-3 has the same cases, in
+ns3/kept.csv; its window does not shrink while a connection is idle, which Linux's does.
 """
 
 import csv
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import packets
@@ -25,7 +28,7 @@ from linux.relay import be_prompt
 from linux.rounds import Rounds, lasting
 from linux.transfers import round_trips
 from packets import magnitude
-from stored import asks_for, replacing
+from stored import asked_for, replacing
 
 from fedsim.addons.tcp.bearers import Connections, bearers
 from fedsim.physics.network_models import Site
@@ -37,6 +40,9 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.models import layer
 
 TABLE = Path(__file__).with_name("linux") / "kept.csv"
+
+NS3_SOURCE = Path(__file__).with_name("ns3") / "rounds.cc"
+NS3_TABLE = NS3_SOURCE.with_name("kept.csv")
 
 COLUMNS = ("set", "case", "run", "rounds")
 
@@ -101,7 +107,37 @@ def measured(case: Rounds) -> Sequence[float]:
     return lasted
 
 
-def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
+LINUX = packets.Stack(HEADERS, lambda case: Tcp(variant=case.variant, queue=case.queue), APART)
+"""The block's defaults, which are Linux's."""
+
+NS3 = packets.Stack(
+    packets.HEADERS,
+    lambda case: Tcp(variant=case.variant, queue=case.queue, stack="ns-3"),
+)
+
+
+def by_ns3(case: Rounds, program: Path) -> Sequence[float]:
+    """Return how long each round lasts by ns-3, s.
+
+    Args:
+        case: the messages.
+        program: of ns3/rounds.cc, compiled.
+    """
+    own = case.star
+    lines = [
+        f"kept {own.variant} {own.queue} {own.rate} {own.delay} {own.flows}",
+        *(f"{own.own_rate} {own.own_rate} {delay}" for delay in own.own_delays),
+        f"{case.rounds}",
+        *[f"{case.down} {case.work} {case.up}"] * (case.rounds * own.flows),
+    ]
+    times = np.array(packets.ask(program, "\n".join(lines))).reshape(case.rounds, own.flows, 4)
+    lasted: Sequence[float] = (times[:, :, 3].max(axis=1) - times[:, :, 0].min(axis=1)).tolist()
+    return lasted
+
+
+def by_fedsim(
+    case: Rounds, model: packets.Sharing, stack: packets.Stack = LINUX
+) -> Sequence[float]:
     """Return how long each round lasts by a model of fedsim, s."""
     own = case.star
     calendar, radios = Calendar(), [ConstantRate(own.own_rate)] * own.flows
@@ -113,8 +149,8 @@ def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
         latency=own.own_delays,
     )
     if model == "tcp":
-        law = Tcp(variant=own.variant, queue=own.queue)
-        cut = framing(HEADERS, packets.SEGMENT + HEADERS)
+        law = stack.law(own)
+        cut = framing(stack.headers, packets.SEGMENT + stack.headers)
         framed = replace(site, framing=lambda _: cut)
         opened = Connections(law, lambda *_: np.random.default_rng(), opened=True)
         up, down = bearers(framed, opened)
@@ -136,7 +172,7 @@ def by_fedsim(case: Rounds, model: packets.Sharing) -> Sequence[float]:
         nonlocal begun, waiting
         begun, waiting = calendar.now, own.flows
         for number, delay in enumerate(delays):
-            calendar.at(calendar.now + number * APART + delay, send, number)
+            calendar.at(calendar.now + number * stack.apart + delay, send, number)
 
     def send(number: int) -> None:
         down[number].start(bits["down"], own.own_rate, work, number)
@@ -179,10 +215,21 @@ def measure() -> None:
                 writer.writerow([name, number, run, words])
 
 
-def read(name: str) -> Mapping[int, Sequence[Sequence[float]]]:
+def simulate() -> None:
+    """Ask ns-3 about all cases, and write the table."""
+    with TemporaryDirectory() as folder, replacing(NS3_TABLE) as file:
+        program = packets.compile_ns3(Path(folder), NS3_SOURCE)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for name, number, case in plan():
+            words = " ".join([f"{time:.6g}" for time in by_ns3(case, program)])
+            writer.writerow([name, number, 0, words])
+
+
+def read(name: str, table: Path = TABLE) -> Mapping[int, Sequence[Sequence[float]]]:
     """Return how long rounds lasted by case of a set: for each run a list, s."""
     found: dict[int, list[list[float]]] = {}
-    with TABLE.open(newline="", encoding="utf-8") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["set"] == name:
                 rounds = [float(word) for word in row["rounds"].split()]
@@ -190,12 +237,13 @@ def read(name: str) -> Mapping[int, Sequence[Sequence[float]]]:
     return found
 
 
-def errors(model: packets.Sharing, name: str) -> Iterator[tuple[str, float]]:
+def errors(model: packets.Sharing, name: str, *, ns3: bool = False) -> Iterator[tuple[str, float]]:
     """Yield the row of the table and the error of each case of a set."""
-    for number, runs in read(name).items():
+    table, stack = (NS3_TABLE, NS3) if ns3 else (TABLE, LINUX)
+    for number, runs in read(name, table).items():
         case = drawn(SETS[name], number)
         real = np.median([on_the_way(case, each) for each in runs])
-        error = float(on_the_way(case, by_fedsim(case, model)) / real - 1.0)
+        error = float(on_the_way(case, by_fedsim(case, model, stack)) / real - 1.0)
         yield kind(case.star), error
         yield NONE, error
 
@@ -221,14 +269,18 @@ def report() -> None:
     print(packets.HEAD)
     for name in SETS:
         compared = [(f"`{model}`", errors(model, name)) for model in packets.MODELS]
+        compared += [
+            (f"`{model}`, ns-3", errors(model, name, ns3=True)) for model in packets.MODELS
+        ]
         for model, each in [*compared, (ITSELF, repeated(name))]:
             print(*packets.rows_of(name, model, each, (*KINDS, OVERFLOW, NONE)), sep="\n")
     shares = {model: 100 * saved(partial(_modelled, model)) for model in packets.MODELS}
     said = ", ".join([f"`{model}` {share:.0f} %" for model, share in shares.items()])
     runs = [100 * saved(partial(_real, run)) for run in range(RUNS)]
+    simulated = 100 * saved(partial(_real, 0, table=NS3_TABLE))
     print(
         f"\nIn rounds as those of `quickstart`, top-k saves: {said}, Linux"
-        f" {min(runs):.0f} to {max(runs):.0f} %."
+        f" {min(runs):.0f} to {max(runs):.0f} %, ns-3 {simulated:.0f} %."
     )
 
 
@@ -236,14 +288,17 @@ def _modelled(model: packets.Sharing, _: int, case: Rounds) -> Sequence[float]:
     return by_fedsim(case, model)
 
 
-def _real(run: int, number: int, _: Rounds) -> Sequence[float]:
-    return read("quickstart")[number][run]
+def _real(run: int, number: int, _: Rounds, *, table: Path = TABLE) -> Sequence[float]:
+    return read("quickstart", table)[number][run]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the errors, after measuring if that is asked for."""
-    if asks_for("measure", arguments):
-        measure()
+    """Print the errors, after measuring or simulating if that is asked for."""
+    match asked_for(arguments, "measure", "simulate"):
+        case "measure":
+            measure()
+        case "simulate":
+            simulate()
     report()
 
 

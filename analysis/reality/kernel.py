@@ -22,7 +22,7 @@ from linux.namespaces import links_of, star
 from linux.relay import be_prompt
 from linux.transfers import Control, Transfers, round_trips
 from packets import Case, magnitude
-from stored import asks_for, replacing
+from stored import asked_for, replacing
 
 from fedsim.physics.tcp import Tcp
 
@@ -229,7 +229,7 @@ def report() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring if that is asked for."""
-    if asks_for("measure", arguments):
+    if asked_for(arguments, "measure"):
         measure()
     report()
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from stored import asks_for, replacing
+from stored import asked_for, replacing
 
 from fedsim.core.ports import Array, ClientId, Message, Payload
 from fedsim.protocol.transport import Envelope
@@ -276,7 +276,7 @@ def lines(found: Iterable[Share]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the shares."""
-    if asks_for("simulate", arguments):
+    if asked_for(arguments, "simulate"):
         find_all()
     for line in lines(read()):
         print(line)

@@ -34,6 +34,7 @@ NAMES = {
     "fluid, kept": "`fluid`, kept connections",
     "lv08, kept": "`lv08`, kept connections",
     "linux, kept": "`tcp`, kept connections",
+    "ns-3, kept": "`tcp`, `stack: ns-3`, kept connections",
 }
 """What a scenario says for each model."""
 

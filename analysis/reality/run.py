@@ -128,9 +128,13 @@ def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
     return lambda: [error for row, error in linux_errors() if row in rows]
 
 
-def of_kept(model: transfers.packets.Sharing) -> Callable[[], Sequence[float]]:
-    """Return what finds the errors of rounds over Linux's kept connections."""
-    return lambda: [error for row, error in kept.errors(model, kept.UNSEEN) if row == kernel.NONE]
+def of_kept(
+    model: transfers.packets.Sharing, *, ns3: bool = False
+) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of rounds over kept connections of Linux, or of ns-3."""
+    return lambda: [
+        error for row, error in kept.errors(model, kept.UNSEEN, ns3=ns3) if row == kernel.NONE
+    ]
 
 
 def of_cells() -> Sequence[float]:
@@ -230,6 +234,13 @@ ROWS = (
         )
     ),
     Row(
+        "`tcp`, `stack: ns-3`",
+        "ns-3's packets, rounds over kept connections",
+        of_kept("tcp", ns3=True),
+        "first windows that overflow a queue",
+        "kept.py",
+    ),
+    Row(
         "`wifi`",
         "ns-3's frames of Wi-Fi",
         of_cells,
@@ -296,10 +307,11 @@ BY_REGIME: Mapping[str, Sequence[str]] = {
     "fluid, kept": (ROWS[10].name,),
     "lv08, kept": (ROWS[11].name,),
     "linux, kept": (ROWS[12].name,),
+    "ns-3, kept": (ROWS[13].name,),
 }
 """The rows of each model's cases without random losses and with them, where there are any."""
 
-CELLS = ROWS[13].name
+CELLS = ROWS[14].name
 
 COMPUTED = {row.command for row in ROWS} - {"simgrid/compare.py"}
 """The scripts whose errors are stored, and computed anew on request."""

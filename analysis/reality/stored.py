@@ -31,15 +31,15 @@ def replacing(path: Path) -> Iterator[TextIO]:
         raise
 
 
-def asks_for(word: str, arguments: Sequence[str]) -> bool:
-    """Return whether a script is asked to compute anew, by its only argument; else nothing is.
+def asked_for(arguments: Sequence[str], *words: str) -> str:
+    """Return what a script is asked to compute anew, by its only argument; empty for nothing.
 
     Raises:
-        SystemExit: there is another argument.
+        SystemExit: the arguments are others.
     """
-    if list(arguments) not in ([], [word]):
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: {word}")
-    return bool(arguments)
+    if list(arguments) not in ([], *([word] for word in words)):
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: {' or '.join(words)}")
+    return "".join(arguments)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import packets
 from packets import Sharing
-from stored import asks_for
+from stored import asked_for
 
 KINDS = (
     "one flow",
@@ -126,7 +126,7 @@ def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    if asks_for("simulate", arguments):
+    if asked_for(arguments, "simulate"):
         with tempfile.TemporaryDirectory() as folder:
             packets.write(packets.compile_ns3(Path(folder)))
     report()

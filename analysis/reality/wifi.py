@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import packets
-from stored import asks_for, replacing
+from stored import asked_for, replacing
 
 from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
@@ -288,7 +288,7 @@ def report() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    if asks_for("simulate", arguments):
+    if asked_for(arguments, "simulate"):
         with tempfile.TemporaryDirectory() as folder:
             write(packets.compile_ns3(Path(folder), SOURCE, LIBRARIES))
     report()

@@ -278,10 +278,6 @@ AsJson = Annotated[
         help="print one JSON document, and everything else on stderr",
     ),
 ]
-BrowserPage = Annotated[
-    bool,
-    typer.Option("--browser", help="open the report in a browser, updated while it runs"),
-]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="repeat all runs; complete ones move to OUT/.trash")
 ]
@@ -484,15 +480,14 @@ def check_out(place: Path, *, file: bool = False, option: str = "out") -> None:
         raise DataError(option, f"--{option} {place}: it is a folder; expected a file")
 
 
-def check_watch(*, watch: bool, browser: bool, quiet: bool) -> None:
-    """Check that no page is requested together with `--quiet`.
+def check_watch(*, watch: bool, quiet: bool) -> None:
+    """Check that `--watch` and `--quiet` are not given together.
 
     Raises:
         DataError: both are.
     """
-    for name, shown in (("watch", watch), ("browser", browser)):
-        if shown and quiet:
-            raise DataError(name, f"got --{name} and --quiet; expected at most one of them")
+    if watch and quiet:
+        raise DataError("watch", "got --watch and --quiet; expected at most one of them")
 
 
 def within(place: Path, name: str) -> Path:

@@ -1,7 +1,6 @@
 """Commands that make runs: run, check."""
 
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,6 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     AsJson,
-    BrowserPage,
     File,
     Fresh,
     HowCarried,
@@ -58,7 +56,6 @@ def run_command(
     track: Trackers = None,
     quiet: Quiet = False,
     watch: WatchPage = False,
-    browser: BrowserPage = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario: all variants, all seeds; end with an answer, a table and a figure.
@@ -73,7 +70,7 @@ def run_command(
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
     from fedsim.cli.progress import print_ends, report_part, variant_names
-    from fedsim.cli.showing import follow_in_browser, show_runs
+    from fedsim.cli.showing import show_runs
     from fedsim.running.api import run_plan
     from fedsim.running.campaign import once
     from fedsim.running.folder import WHOLE, check_place, study_of
@@ -83,7 +80,7 @@ def run_command(
 
     with _errors() as work:
         explain_state(lambda: "No run has begun. Repeat the command to start.")
-        check_watch(watch=watch, browser=browser, quiet=quiet)
+        check_watch(watch=watch, quiet=quiet)
         share = _share(shard, jobs, cluster)
         settings, (blocks, further) = overrides or (), split_blocks(plugins or ())
         trackers = choose_trackers(track or (), further)
@@ -102,21 +99,20 @@ def run_command(
             make, fresh=fresh, carry=carry, tell=partial(_tell, quiet=quiet), check=False
         )
         rescued, ended = list["Result"](), set[tuple[str, int]]()
-        with follow_in_browser(out) if browser else nullcontext():
-            try:
-                with show as callback, _theory():
-                    explain_state(partial(_saved, plan, out, share, ended if fresh else None))
-                    watch_runs = once(work.follow(callback), ended)
-                    result = make(watch=watch_runs, rescue=rescued.append)
-            except Exception as error:
-                for part in rescued if share == WHOLE and not as_json else ():
-                    report_part(part, count, error)
-                raise
-            work.begin()
-            # Before the tables, so that failures are not missed.
-            code = print_ends(result, labels, reported=share == WHOLE and not as_json)
-            kept = _count_kept(result, before)
-            _print_result(result, kept, share, as_json=as_json, quiet=quiet)
+        try:
+            with show as callback, _theory():
+                explain_state(partial(_saved, plan, out, share, ended if fresh else None))
+                watch_runs = once(work.follow(callback), ended)
+                result = make(watch=watch_runs, rescue=rescued.append)
+        except Exception as error:
+            for part in rescued if share == WHOLE and not as_json else ():
+                report_part(part, count, error)
+            raise
+        work.begin()
+        # Before the tables, so that failures are not missed.
+        code = print_ends(result, labels, reported=share == WHOLE and not as_json)
+        kept = _count_kept(result, before)
+        _print_result(result, kept, share, as_json=as_json, quiet=quiet)
         if not as_json:
             _next(*after_run(result, typed) if shard is None else (), quiet=quiet)
             _mention_size(out)

@@ -65,18 +65,13 @@ def postpone_signals() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def leave_signals_to_parent() -> None:
-    """Let this process, which its parent has started, leave interrupts to it."""
+def end_with_parent() -> None:
+    """Let this process, which its parent has started, leave interrupts to it and end with it."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if _MASKED:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-
-
-def end_with_parent() -> None:
-    """Let this process, which its parent has started, leave interrupts to it and end with it."""
-    leave_signals_to_parent()
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
 
 

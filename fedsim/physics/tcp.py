@@ -15,11 +15,12 @@ _QUEUE = "packets that wait in front of each direction of each link; one more is
 _KEPT = "one for each client and direction, open from the start"
 _BDP = "the same in products of the link's rate and the longest round trip over it"
 
-_TIMERS = {
-    "linux": {"min_rto": "200 ms", "delayed_ack": "40 ms"},
-    "ns-3": {"min_rto": "1 s", "delayed_ack": "200 ms"},  # MinRto and DelAckTimeout of its sockets
+_STACKS: Mapping[str, Mapping[str, object]] = {
+    "linux": {"min_rto": "200 ms", "delayed_ack": "40 ms", "idle_restart": True},
+    # MinRto and DelAckTimeout of its sockets, whose windows stay as they are while idle.
+    "ns-3": {"min_rto": "1 s", "delayed_ack": "200 ms", "idle_restart": False},
 }
-"""The timers of each stack, in the notation of a scenario."""
+"""The defaults of each stack, in the notation of a scenario."""
 
 _NO_BBR = (
     "there is no model of BBR: expected cubic or newreno; cubic is within some percent of BBR where"
@@ -39,7 +40,7 @@ class Tcp(Moded):
         default="linux",
         description=(
             "the implementation whose timers (ns-3: `min_rto` 1 s, `delayed_ack` 200 ms),"
-            " growth of NewReno, and end of slow start apply"
+            " growth of NewReno, end of slow start, and `idle_restart` (ns-3: false) apply"
         ),
     )
     initial_window: int = Field(
@@ -79,8 +80,8 @@ class Tcp(Moded):
 
     @classmethod
     def implied(cls, block: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the timers of the stack."""
-        return _TIMERS.get(str(block.get("stack", "linux")), {})
+        """Return the timers of the stack, and whether its windows shrink while idle."""
+        return _STACKS.get(str(block.get("stack", "linux")), {})
 
     def packaging(self, own: Framing) -> Framing:
         """Return how messages are divided into segments.

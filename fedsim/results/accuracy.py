@@ -194,6 +194,18 @@ TRANSFERS: Mapping[str, Mapping[str, Accuracy]] = {
             8.87, 44.9, 64.8, 17, (4, 28), (1200, 260000), (1.1e6, 1.8e7), (0.0084, 0.16)
         ),
     },
+    "ns-3, kept": {
+        CLEAN: Accuracy(
+            0.491, 6.16, 31.5, 60, (1, 30), (1100, 1.7e6), (550000, 1.8e7), (0.0084, 0.3)
+        ),
+        ONE: Accuracy(0.265, 2.4, 2.98, 20, (1, 1), (1100, 1.7e6), (770000, 1.3e7), (0.015, 0.3)),
+        FIT: Accuracy(
+            0.302, 2.09, 6.51, 23, (2, 30), (1500, 110000), (550000, 1.8e7), (0.012, 0.27)
+        ),
+        OVERFLOW: Accuracy(
+            2.83, 16.9, 31.5, 17, (4, 28), (1200, 260000), (1.1e6, 1.8e7), (0.0084, 0.16)
+        ),
+    },
 }
 """By model, and by regime, in the order of `Accuracy`. `ns-3` and `linux` are `model: tcp` with
 that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared.
@@ -207,6 +219,7 @@ REFERENCES: Mapping[str, str] = {
     "linux": "Linux 6.18",
     "wifi": "ns-3's Wi-Fi frames",
     **dict.fromkeys(("fluid, kept", "lv08, kept", "linux, kept"), "Linux 6.18"),
+    "ns-3, kept": "ns-3's TCP",
 }
 """What each model was compared with."""
 

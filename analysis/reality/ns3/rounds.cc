@@ -2,6 +2,7 @@
 //
 // Standard input has one case, in words separated by white space:
 //
+//   connections  new (one for each message) or kept (one for each client)
 //   variant      cubic or newreno
 //   queue        of every device, packets; drop-tail
 //   rate delay   of the server's link: bit/s, one way in s
@@ -10,10 +11,11 @@
 //   rounds       their number, and then for each round and each client
 //   down seconds up   bytes to the client, how long it works, bytes to the server
 //
-// A round begins when the server calls connect and sends to all clients. A client works when its
-// bytes are there, and then connects and sends. The next round begins when the server has all
-// replies. Every message has a connection of its own. Standard output has a line for each round
-// and client: when the download began and ended, when the upload began and ended, s.
+// A round begins when the server sends to all clients. A client works when its bytes are there, and
+// then sends its reply. The next round begins when the server has all replies. Who sends over a new
+// connection calls connect first; kept ones are open before the first round. Standard output has a
+// line for each round and client: when the download began and ended, when the upload began and
+// ended, s.
 //
 // What differs from ns-3's defaults is as in transfers.cc.
 
@@ -60,6 +62,9 @@ Ipv4Address serverAddress;
 std::map<uint32_t, Message> messages;
 uint32_t serial = 0;
 std::size_t waiting = 0;
+bool kept = false;
+
+const double REST = 10.0;  // simulated seconds before the first round over kept connections
 
 double Now() { return Simulator::Now().GetSeconds(); }
 
@@ -89,6 +94,38 @@ void Established(uint32_t id, Ptr<Socket> socket) { Fill(id, socket, 0); }
 void Accepted(uint32_t id, Ptr<Socket> socket, const Address&) {
     messages[id].accepted = socket;
     socket->SetRecvCallback(MakeBoundCallback(&Drain, id));
+}
+
+// Over kept connections the messages of client n have two numbers: 2 n down, 2 n + 1 up.
+
+void Listen(uint32_t id, Ptr<Socket> socket) {
+    messages[id].source = socket;
+    socket->SetSendCallback(MakeBoundCallback(&Fill, id));
+    socket->SetRecvCallback(MakeBoundCallback(&Drain, id ^ 1));
+}
+
+void AcceptedKept(uint32_t id, Ptr<Socket> socket, const Address&) { Listen(id, socket); }
+
+void Open(uint32_t client) {
+    const uint16_t port = 1024 + client;
+    Message& down = messages[2 * client];
+    down.sink = Socket::CreateSocket(server, TcpSocketFactory::GetTypeId());
+    down.sink->Bind(InetSocketAddress(Ipv4Address::GetAny(), port));
+    down.sink->Listen();
+    down.sink->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                 MakeBoundCallback(&AcceptedKept, 2 * client));
+    Ptr<Socket> own = Socket::CreateSocket(clients[client], TcpSocketFactory::GetTypeId());
+    Listen(2 * client + 1, own);
+    own->Bind();
+    own->Connect(InetSocketAddress(serverAddress, port));
+}
+
+void SendKept(uint32_t id, uint64_t bytes, std::function<void()> complete) {
+    Message& message = messages[id];
+    message.bytes = bytes;
+    message.sent = message.received = 0;
+    message.complete = complete;
+    Fill(id, message.source, 0);
 }
 
 void Send(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint64_t bytes,
@@ -125,8 +162,11 @@ void Uploaded(std::size_t round, std::size_t client) {
 void Upload(std::size_t round, std::size_t client) {
     Task& task = rounds[round][client];
     task.begins[1] = Now();
-    Send(clients[client], server, serverAddress, task.up,
-         [round, client] { Uploaded(round, client); });
+    auto uploaded = [round, client] { Uploaded(round, client); };
+    if (kept)
+        SendKept(2 * client + 1, task.up, uploaded);
+    else
+        Send(clients[client], server, serverAddress, task.up, uploaded);
 }
 
 void Downloaded(std::size_t round, std::size_t client) {
@@ -140,8 +180,11 @@ void Begin(std::size_t round) {
     for (std::size_t client = 0; client < clients.size(); ++client) {
         Task& task = rounds[round][client];
         task.begins[0] = Now();
-        Send(server, clients[client], addresses[client], task.down,
-             [round, client] { Downloaded(round, client); });
+        auto downloaded = [round, client] { Downloaded(round, client); };
+        if (kept)
+            SendKept(2 * client, task.down, downloaded);
+        else
+            Send(server, clients[client], addresses[client], task.down, downloaded);
     }
 }
 
@@ -162,10 +205,10 @@ NetDeviceContainer Connect(Ptr<Node> a, Ptr<Node> b, double there, double back, 
 }  // namespace
 
 int main() {
-    std::string variant;
+    std::string connections, variant;
     uint32_t queue = 0, count = 0, number = 0;
     double rate = 0.0, delay = 0.0;
-    std::cin >> variant >> queue >> rate >> delay >> count;
+    std::cin >> connections >> variant >> queue >> rate >> delay >> count;
     struct Own {
         double up, down, delay;
     };
@@ -175,6 +218,7 @@ int main() {
     rounds.assign(number, std::vector<Task>(count));
     for (auto& round : rounds)
         for (Task& task : round) std::cin >> task.down >> task.seconds >> task.up;
+    kept = connections == "kept";
     if (!std::cin || count == 0 || number == 0) {
         std::cerr << "the case is incomplete; see the head of rounds.cc for what it has\n";
         return 1;
@@ -204,7 +248,8 @@ int main() {
     }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
-    Simulator::ScheduleNow(&Begin, std::size_t{0});
+    for (std::size_t client = 0; kept && client < count; ++client) Open(client);
+    Simulator::Schedule(Seconds(kept ? REST : 0.0), &Begin, std::size_t{0});
     Simulator::Stop(Seconds(1e6));
     Simulator::Run();
     std::cout.precision(9);

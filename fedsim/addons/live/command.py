@@ -1,7 +1,7 @@
 """Commands for live runs over real sockets: live, serve, join."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     AsJson,
-    BrowserPage,
     File,
     Overrides,
     Plugins,
@@ -103,7 +102,6 @@ def live_command(
     meter: MeteredBy = None,
     quiet: Quiet = False,
     watch: WatchPage = False,
-    browser: BrowserPage = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario live on this machine: server and clients over TCP.
@@ -117,14 +115,13 @@ def live_command(
     from fedsim.core.errors import DataError
 
     with _errors() as work:
-        check_watch(watch=watch, browser=browser, quiet=quiet)
+        check_watch(watch=watch, quiet=quiet)
         if meter is not None and processes:
             text = "got --meter and --processes; expected at most one of them"
             raise DataError("meter", f"{text}: several processes cannot share a meter")
         plan, out = _prepare(file, overrides, plugins, out, record)
         with (
             _closing(meter_of(meter)) as measured,
-            _follow_in_browser(out) if browser else nullcontext(),
             _show(plan, out, quiet=quiet, watch=watch) as callback,
         ):
             result = run_live(
@@ -160,7 +157,6 @@ def serve(
     silence: Silent = _SILENCE,
     quiet: Quiet = False,
     watch: WatchPage = False,
-    browser: BrowserPage = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the server of live runs; clients join over TCP.
@@ -173,11 +169,10 @@ def serve(
     from fedsim.addons.live import serve as serve_live
 
     with _errors() as work:
-        check_watch(watch=watch, browser=browser, quiet=quiet)
+        check_watch(watch=watch, quiet=quiet)
         access = _access(token, certificate, key, authority)
         plan, out = _prepare(file, overrides, plugins, out, record)
         with (
-            _follow_in_browser(out) if browser else nullcontext(),
             _show(plan, out, quiet=quiet, watch=watch) as callback,
         ):
             result = serve_live(
@@ -304,12 +299,6 @@ def _show(plan: "Plan", out: Path, *, quiet: bool, watch: bool) -> "Iterator[Wat
     shown = show_runs(out, count, variant_names(plan), quiet=quiet, watch=watch)
     with shown as callback, _theory():
         yield callback
-
-
-def _follow_in_browser(out: Path) -> AbstractContextManager[None]:
-    from fedsim.cli.showing import follow_in_browser
-
-    return follow_in_browser(out)
 
 
 def _tell(text: str) -> None:

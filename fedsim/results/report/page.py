@@ -30,7 +30,6 @@ from fedsim.results.report.components import (
     words,
 )
 from fedsim.results.report.drawing import PageFigure, line_icon, page_style, renamed
-from fedsim.results.report.progress import Progress
 from fedsim.results.report.study import ReportedRun, ReportedStudy
 from fedsim.results.report.templating import asset, environment, ink, palette, script_hash
 
@@ -285,33 +284,26 @@ def write_comparison(comparison: Comparison, file: Path) -> None:
 
 def render(own: ReportedStudy) -> str:
     """Return the page of a study, as HTML."""
-    return page_of(content_of(own))
+    return _page(own, content_of(own))
 
 
 @page_style()
-def page_of(content: Content, progress: Progress | None = None) -> str:
-    """Return a page, as HTML.
-
-    Args:
-        content: of a study, see `content_of`; empty while no run has ended.
-        progress: of a study in progress, for a tab in front; the page then loads itself anew.
-    """
+def _page(study: ReportedStudy, content: Content) -> str:
     script = page_script("page.js")
-    known: Content = {"study": None, "tabs": (), "ink": ink, "fedsim": VERSION} | content
     pages = environment("fedsim.results.report")
-    pages.filters["with_names"] = partial(with_names, names=_identifiers(known["study"]))
+    pages.filters["with_names"] = partial(with_names, names=_identifiers(study))
     pages.filters["shortened"] = shortened
-    tabs = known["tabs"] if progress is None else ("Progress", *known["tabs"])
     page = pages.get_template("page.html").render(
-        **known | {"tabs": tabs},
-        progress=progress,
+        **content,
+        ink=ink,
+        fedsim=VERSION,
         palette=palette(),
         style=asset("fedsim.results.report", "page.css"),
         script=script,
         hash=script_hash(script),
         most_letters=MOST_LETTERS,
     )
-    return unbroken_html(page, known["study"].labels.values() if known["study"] else ())
+    return unbroken_html(page, study.labels.values())
 
 
 def page_script(*names: str, package: str = "fedsim.results.report") -> str:
@@ -321,10 +313,8 @@ def page_script(*names: str, package: str = "fedsim.results.report") -> str:
     return "\n".join(['"use strict";', *files])
 
 
-def _identifiers(study: ReportedStudy | None) -> list[str]:
+def _identifiers(study: ReportedStudy) -> list[str]:
     """Return the names that sentences set as code: variants, and measures of several words."""
-    if study is None:
-        return []
     return [*map(str, study.labels), *(each for each in study.measures if "_" in each)]
 
 

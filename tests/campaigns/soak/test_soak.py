@@ -3,9 +3,11 @@
 Chunks are small here, so that they are filled and written many times.
 """
 
+import multiprocessing
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,7 +20,7 @@ from .measuring import WINDOWS, Sample, growth, left_open, slowing
 SIZES = {"events": 192 * EVENTS, "rounds": 640, "runs": 64}
 
 
-@pytest.fixture
+@contextmanager
 def _traced() -> Iterator[None]:
     with (
         patch("fedsim.results.record.log._LARGEST_CHUNK", 128),
@@ -27,19 +29,26 @@ def _traced() -> Iterator[None]:
         patch("tests.campaigns.soak.loads.SAMPLES", 64),
     ):
         tracemalloc.start()
-        yield
-        tracemalloc.stop()
+        try:
+            yield
+        finally:
+            tracemalloc.stop()
 
 
-@pytest.mark.usefixtures("_traced")
+def _samples(load: str, folder: Path) -> list[Sample]:
+    with _traced():
+        return go_through(load, SIZES[load], folder)
+
+
 @pytest.mark.parametrize("load", LOADS)
 def test_memory_stays_flat_and_no_file_stays_open(load: str, tmp_path: Path) -> None:
-    samples = go_through(load, SIZES[load], tmp_path)
+    """In a process of its own: what earlier tests have left in this one could grow or shrink."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        samples = alone.submit(_samples, load, tmp_path).result()
     assert samples[-1].done == SIZES[load]
     assert faults(load, samples) == [], report(load, samples)
 
 
-@pytest.mark.usefixtures("_traced")
 def test_runs_that_keep_memory_and_files_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +61,7 @@ def test_runs_that_keep_memory_and_files_are_told_of(
             kept.append(stack.enter_context((out / "log").open("wb")))
 
         monkeypatch.setattr("fedsim.run", leaking)
-        found = faults("runs", go_through("runs", SIZES["runs"], tmp_path))
+        found = faults("runs", _samples("runs", tmp_path))
     assert [text.partition(" by ")[0] for text in found] == ["memory grows", "47 files stay open"]
 
 

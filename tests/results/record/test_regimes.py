@@ -71,8 +71,9 @@ def said(network: Any, groups: Any, messages: RoundMessages | None = None) -> st
         ({}, "none", RoundMessages(1, 1e5), "linux, kept", ONE),
         ({}, "independent", RoundMessages(10, 1e5), "linux", LOSSES),
         ({"tcp": {"stack": "ns-3"}}, "independent", None, "ns-3", LOSSES),
-        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1e6), "ns-3", SMALL),
-        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1.1e6), "ns-3", LARGE),
+        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1e6), "ns-3, kept", ONE),
+        ({"tcp": {"stack": "ns-3", **NEW}}, "none", RoundMessages(1, 1e6), "ns-3", SMALL),
+        ({"tcp": {"stack": "ns-3", **NEW}}, "none", RoundMessages(1, 1.1e6), "ns-3", LARGE),
         ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid", MANY),
         ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid, kept", MANY),
         ({"model": "fluid"}, "none", RoundMessages(1, 1e5), "fluid, kept", ONE),
@@ -111,9 +112,9 @@ UNMEASURED = "Transfer times over kept connections: not measured. "
         ({"tcp": NEW}, "none", False, True),
         ({"model": "fluid"}, "none", True, True),
         ({"model": "lv08"}, "none", True, True),
-        # Neither losses nor ns-3 were measured over kept connections.
+        ({"tcp": {"stack": "ns-3"}}, "none", True, False),
+        # Losses were not measured over kept connections.
         ({}, "independent", None, True),
-        ({"tcp": {"stack": "ns-3"}}, "none", None, True),
         ({"tcp": {"stack": "ns-3", **NEW}}, "none", False, True),
         ({"model": "fluid"}, "independent", None, True),
     ],

@@ -4,18 +4,14 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Error, Locator, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Error, Locator, Playwright, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from fedsim.core.atomic import write_whole
-from fedsim.results.report.page import TABS, content_of, page_of
-from fedsim.results.report.progress import Progress
-from fedsim.results.report.study import ReportedStudy
+from fedsim.results.report.page import TABS
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -381,30 +377,3 @@ def test_all_tabs_are_printed_with_whole_tables_and_the_choices_made(
     widest = "Math.max(...[...document.querySelectorAll('table')].map((each) => each.scrollWidth))"
     assert tab.evaluate(widest) <= tab.evaluate("document.body.clientWidth")
     tab.close()
-
-
-def test_a_page_in_progress_loads_itself_anew_unless_another_tab_is_read(
-    browser: Browser, study: ReportedStudy, tmp_path: Path
-) -> None:
-    content, file = content_of(study), tmp_path / "page.html"
-
-    def drawn(share: float) -> None:
-        state = Progress("study", f"{share:.0%} done", share, {"gd": [("done", "seed 1")]})
-        write_whole(file, page_of(content, replace(state, pause=0.1)).encode())
-
-    drawn(0.25)
-    tab = browser.new_page()
-    tab.goto(file.as_uri())
-    expect(tab.locator("#progress .answer")).to_have_text("25% done")
-    drawn(0.5)
-    expect(tab.locator("#progress .answer")).to_have_text("50% done")
-    tab.close()
-    other = browser.new_page()
-    other.goto(f"{file.as_uri()}#/energy")
-    drawn(0.75)
-    other.wait_for_timeout(500)  # several times as long as the page waits
-    expect(other.locator("#energy")).to_be_visible()
-    expect(other.locator("#progress .answer")).to_have_text("50% done")
-    other.evaluate("location.hash = '/progress'")
-    expect(other.locator("#progress .answer")).to_have_text("75% done")
-    other.close()

@@ -43,11 +43,6 @@
   window.addEventListener("hashchange", () => show(asked() || tabs[0], false));
   show(asked() || tabs[0], false);
 
-  // The page of a study in progress is drawn again and again; who reads another tab is left alone.
-  const pause = Number(document.body.dataset.reload);
-  const isFollowed = () => !document.hidden && tabs[0].getAttribute("aria-selected") === "true";
-  if (pause) setInterval(() => { if (isFollowed()) location.reload(); }, 1000 * pause);
-
   // A figure that a menu offers waits in a template until it is chosen; some are of several choices.
   function choose(chooser) {
     const chosen = [...chooser.querySelectorAll("select")].map((each) => each.value).join("/");

@@ -97,7 +97,12 @@ def _fail(path: Path, key: str, number: int, line: str, accepted: str) -> NoRetu
 
 
 def read_table(
-    path: Path, wanted: Sequence[Column], key: str, *, other: Sequence[Column] = ()
+    path: Path,
+    wanted: Sequence[Column],
+    key: str,
+    *,
+    other: Sequence[Column] = (),
+    lines: Sequence[tuple[int, str]] | None = None,
 ) -> TraceTable:
     """Read columns of numbers separated by commas, and remark on assumptions.
 
@@ -110,12 +115,13 @@ def read_table(
         wanted: the columns.
         key: the key of the scenario, for errors.
         other: alternative columns, used if a header names all of them.
+        lines: the numbered lines, if they were read already; else those of the file.
 
     Raises:
         DataError: the file cannot be read or has no row; a column is missing or has a unit of
             another dimension; or a row has the wrong number of cells, or a cell is not a number.
     """
-    rows = _rows(path, key)
+    rows = _rows(path, key) if lines is None else [*lines]
     columns, width, remarks = wanted, len(wanted), list[str]()
     if rows and width > 1 and (found := _other_separator(rows[0][1])):
         number, line = rows[0]

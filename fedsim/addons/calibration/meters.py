@@ -1,7 +1,8 @@
 """Readers of power logs: what a meter has measured at one client, as energies of intervals.
 
-A file is CSV with a time and a power, a running total of energy, or a voltage and a current; or the
-output of `perf stat -I`. Columns are found by their names and units, as in traces.
+A file is CSV with a time and a power, a running total of energy, or a voltage and a current; the
+output of `perf stat -I`; or the log of a tool of `meter_tools`. Columns are found by their names
+and units, as in traces.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.addons.calibration.meter_tools import rewritten, windows
 from fedsim.addons.calibration.recording import refuse
 from fedsim.core.blocks.units import factor
 from fedsim.core.errors import DataError
@@ -31,7 +33,8 @@ _ELECTRICAL = re.compile(r"(?:^|[ _(\[])([um\N{MICRO SIGN}]?)[VA][)\]]?$")
 
 ACCEPTED = (
     "CSV with a time and a power, a running total of energy, or a voltage and a current (units in"
-    " the header, such as time_s,power_mW), or the output of perf stat -I"
+    " the header, such as time_s,power_mW), the output of perf stat -I, or the log of CodeCarbon,"
+    " Zeus or Tasmota"
 )
 
 _GAP = 10.0
@@ -66,23 +69,48 @@ def read_power(path: Path) -> PowerLog:
         DataError: the file cannot be read, has no known format, or is not in order of time.
     """
     text = read_bytes(path, KEY).decode("utf-8-sig", "backslashreplace")
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if lines and _PERF.match(lines[0]):
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if lines and _PERF.match(lines[0][1]):
         return _perf(path, text)
-    titles = split_cells(lines[0]) if lines else []
+    if (found := windows(path, lines)) is not None:
+        return _of_windows(path, [*found])
+    lines = rewritten(path, lines) or lines
+    first = lines[0][1] if lines else ""
+    titles = split_cells(first)
     for kind in (_POWER, _ENERGY):
         if shown := _shown(titles, kind):
             # Meters show W as often as mW, so none is assumed.
             title = shown[0].text
             if not shown[0].unit and shown[0].name.split()[-1] in kind.words:
                 wanted = f"expected one, such as {title}_m{kind.unit} or {title}_{kind.unit}"
-                refuse(path, 1, f"{title} has no unit; {wanted}", lines[0])
-            return _measured(read_table(path, (_TIME, kind), KEY), kind)
+                refuse(path, 1, f"{title} has no unit; {wanted}", first)
+            return _measured(read_table(path, (_TIME, kind), KEY, lines=lines), kind)
     scales = [_scale(titles, column) for column in (_VOLTAGE, _CURRENT)]
     if all(scales):
-        table = read_table(path, (_TIME, _VOLTAGE, _CURRENT), KEY)
+        table = read_table(path, (_TIME, _VOLTAGE, _CURRENT), KEY, lines=lines)
         return _measured(table, _POWER, scales[0] * scales[1])
-    return refuse(path, 1, f"expected {ACCEPTED}", lines[0] if lines else "")
+    return refuse(path, 1, f"expected {ACCEPTED}", first)
+
+
+def _of_windows(path: Path, found: Sequence[tuple[float, float, float]]) -> PowerLog:
+    """Return windows as a log that begins at 0.
+
+    Raises:
+        DataError: windows overlap, so that energy would count twice.
+    """
+    begin, end, joules = np.array(sorted(found)).reshape(-1, 3).T
+    if (begin[1:] < end[:-1]).any():
+        number = int(np.argmax(begin[1:] < end[:-1])) + 1
+        text = (
+            f"{path}: window {number + 1} begins at {begin[number]:.6f} s, before window {number}"
+        )
+        raise DataError(KEY, f"{text} ends; expected windows that do not overlap")
+    first = begin[0] if len(begin) else 0.0
+    return _with_time(PowerLog(begin - first, end - first, joules), path)
 
 
 def _shown(titles: Sequence[str], column: Column) -> list[Heading]:

@@ -179,6 +179,31 @@ FORMATS = {
     ),
     "rapl": _csv("time_s,energy_uj", SECONDS, 1e6 * TOTALS),
     "plug": _csv("time,apower_W,voltage", 1.7e9 + SECONDS, WATTS, 230 + 0 * WATTS),
+    "nvidia-smi": "timestamp, power.draw [W]\n"
+    + "".join(
+        f"2023/08/30 08:44:{second:06.3f}, {power:.2f} W\n"
+        for second, power in zip(SECONDS, WATTS, strict=True)
+    ),
+    "codecarbon": "timestamp,project_name,duration,emissions,cpu_power,energy_consumed\n"
+    + "".join(
+        f"2024-07-19T15:57:43,own,{second},1e-4,42.5,{total / 3.6e6}\n"
+        for second, total in zip(SECONDS[1:], TOTALS[1:], strict=True)
+    ),
+    "powercap": "time_s,energy_uj,max_energy_range_uj\n"
+    + "".join(
+        f"{second},{(9_000_000 + round(1e6 * total)) % 10_000_001},10000000\n"
+        for second, total in zip(SECONDS, TOTALS, strict=True)
+    ),
+    "zeus": "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
+    + "".join(
+        f"{1.7e9 + begin},round,{lasts},{0.25 * lasts * power},{0.75 * lasts * power}\n"
+        for begin, lasts, power in zip(SECONDS[:-1], np.diff(SECONDS), WATTS[1:], strict=True)
+    ),
+    "tasmota": "".join(
+        f'tele/plug/SENSOR {{"Time":"2018-01-17T18:59:{second:04.1f}",'
+        f'"ENERGY":{{"Total":1.956,"Power":{power:g},"Voltage":231}}}}\n'
+        for second, power in zip(SECONDS, WATTS, strict=True)
+    ),
     "perf": "# started on Mon\n\n#  time  counts unit events\n" + PERF,
     "perf -x,": PERF.replace(" Joules ", ",Joules,").replace("              ", ","),
 }
@@ -217,6 +242,11 @@ WRONG = {
     "time,voltage,current\n0,5,1\n1,5,1\n": "units in the header",
     "seconds,W\n0,1\n0,1\n": "expected 2 or more",
     "seconds,power_V\n0,1\n1,1\n": "give a power in a unit such as W",
+    "duration,emissions,energy_consumed\n1,2\n": "line 2: expected 3 cells",
+    "time_s,energy_uj,max_energy_range_uj\n0,1.5,9\n": "line 2: expected energies in whole",
+    "start_time,window_name,elapsed_time,gpu0_energy\n0,a,x,1\n": "line 2: expected seconds and",
+    "start_time,window_name,elapsed_time,gpu0_energy\n0,a,2,1\n1,b,2,1\n": "window 2 begins at 1.0",
+    '{"Time":"2018-01-17T18:59:50"}\n': "line 1: expected JSON with Time and ENERGY.Power",
     "1.0 2.00 Joules power/energy-pkg/\nnonsense\n": "line 2: expected a time and Joules",
     "1.0 2.0 Joules power/energy-pkg/\n0.5 2.0 Joules power/energy-pkg/\n": "times must increase",
 }

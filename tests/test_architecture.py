@@ -43,6 +43,7 @@ def imported(module: str) -> set[str]:
     return (found & MODULES.keys()) - {module}
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     # The public face names what it loads when it is asked for; nothing below imports from it.
     wires = {module: imported(module) for module in MODULES if module != "fedsim"}
@@ -127,6 +128,7 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (name.split(".")[0], ".".join(name.split(".")[:2]))
 
 
+@pytest.mark.slow
 def test_a_file_of_tests_that_loads_a_library_of_an_extra_says_so() -> None:
     """Else it fails where the extra is not installed, in place of being skipped."""
     needs = {library: extra for extra, own in LIBRARIES.items() for library in own}

@@ -24,6 +24,7 @@ STUDY: dict[str, Any] = small(
 )
 
 
+@pytest.mark.slow
 def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> None:
     result = fedsim.run(STUDY, out=tmp_path / "out")
     left = result.clients["left_s"].to_numpy()

@@ -125,6 +125,7 @@ def test_formulas_are_set_and_none_is_left_as_tex(site: Path) -> None:
     assert not [each for each in re.findall(r"<math.*?</math>", text, re.DOTALL) if "\\" in each]
 
 
+@pytest.mark.slow
 def test_links_within_tables_lead_to_places_of_the_site(site: Path) -> None:
     """They are HTML, which MkDocs does not look into."""
     found = 0

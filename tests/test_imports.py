@@ -104,6 +104,7 @@ def test_the_package_loads_what_is_asked_for() -> None:
     assert not {each.partition(".")[0] for each in done.stdout.split()} & {*HEAVY, *NUMERIC}
 
 
+@pytest.mark.slow
 def test_what_runs_a_scenario_loads_nothing_that_draws() -> None:
     """Every worker process would load it, too."""
     code = "import sys, fedsim; fedsim.run; sys.stdout.write(' '.join(sys.modules))"

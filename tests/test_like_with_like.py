@@ -131,6 +131,7 @@ def check_equal(result: Result, names: list[str], columns: list[str]) -> None:
         assert found == pytest.approx(expected, rel=1e-10, abs=1e-12, nan_ok=True), name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @examples(40, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
@@ -160,6 +161,7 @@ def test_of_one_full_step_every_method_is_gradient_descent(problem: Drawn, share
     check_equal(result, ["gd", *others], MODEL)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("draw", ["uniform", "weighted"])
 @examples(40, few=4)
@@ -186,6 +188,7 @@ def test_of_a_sample_unbiased_estimates_are_the_same_step(
     check_equal(study(problem, moved, participation=participation), [*moved], COSTS + MODEL)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @examples(40, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
@@ -218,6 +221,7 @@ def test_a_step_is_a_number_on_what_the_method_steps_on(problem: Drawn, share: f
     check_equal(study(problem, same), [*same], COSTS + MODEL)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @examples(20, few=4)
 @given(problem=problems())

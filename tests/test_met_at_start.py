@@ -96,6 +96,7 @@ def test_its_rounds_are_neither_drawn_nor_traced(made: Path) -> None:
     assert "the run has no round" in " ".join(traced.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_there_is_no_ratio_to_a_cost_of_0(tmp_path: Path) -> None:
     """One variant starts at the target and the other one works for it: their problems differ."""

@@ -60,6 +60,7 @@ def test_a_block_that_is_made_without_its_kind_has_that_by_which_it_is_found() -
             assert field.is_required() or not accepted or field.default in accepted, model
 
 
+@pytest.mark.slow
 def test_a_kind_that_a_message_names_is_there(known: set[str]) -> None:
     named = {
         (kind, path.relative_to(SOURCE).as_posix())

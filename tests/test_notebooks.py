@@ -23,6 +23,7 @@ def notebooks() -> Any:
         sys.path.remove(str(ROOT / "docs"))
 
 
+@pytest.mark.slow
 @every("name", NAMES, few=["event-log"])
 def test_a_notebook_shows_what_its_cells_do(name: str, notebooks: Any) -> None:
     path = FOLDER / f"{name}.ipynb"
@@ -72,6 +73,7 @@ result = fedsim.run({
 """
 
 
+@pytest.mark.slow
 def test_in_a_kernel_a_result_and_a_figure_show_themselves_after_a_bar(
     notebooks: Any, tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ result = fedsim.run(scenario, out="runs")
 """
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_run_again_says_what_its_code_needs(notebooks: Any, tmp_path: Path) -> None:
     path = tmp_path / "again.ipynb"
     version = import_module("nbformat.v4")

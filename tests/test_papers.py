@@ -302,6 +302,7 @@ def taken(result: fedsim.Result, **measure: Any) -> dict[str, list[float]]:
     return {name.partition(" | ")[0]: list(values) for name, values in numbers.items()}
 
 
+@pytest.mark.slow
 def test_costs_are_added_up_until_the_target(linear: fedsim.Result) -> None:
     summary, rounds = linear.summary, linear.rounds
     for column in ("transmissions", "bits", "joules"):
@@ -509,6 +510,7 @@ def given(row: Any) -> Any:
     return row.model_copy(update=update)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("paper", "key"), list(reduced()))
 def test_every_row_runs_in_a_reduced_form(
     paper: str,

@@ -130,6 +130,7 @@ def test_plain_steps_have_no_state_and_may_shrink_by_the_round(tmp_path: Path) -
     check_near(streamed.run.models, list(told(problem, averaged, tmp_path / "one").run.models))
 
 
+@pytest.mark.slow
 def test_diloco_is_fedopt_with_the_papers_rules_and_one_fragment(tmp_path: Path) -> None:
     problem, inner = local(tmp_path, "logistic", BATCH), {**BLOCK, "local_steps": 4}
     outer = {"kind": "sgd", "momentum": 0.9, "nesterov": True}

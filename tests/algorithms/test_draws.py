@@ -114,6 +114,7 @@ def test_every_method_that_takes_estimates_is_here() -> None:
     assert able == METHODS.keys() | OTHERS.keys()
 
 
+@pytest.mark.slow
 @every("kind", METHODS, few=[kind for kind in METHODS if kind in FAMILIES])
 @every("draw", ["uniform", "weighted"])
 def test_the_expected_step_of_a_sample_is_that_of_all(kind: str, draw: str) -> None:
@@ -146,6 +147,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.slow
 @every(("participation", "due"), ENDS, few=ENDS[:2])
 def test_long_runs_go_to_the_optimum_with_an_unbiased_estimate(
     participation: dict[str, Any], due: float

@@ -139,6 +139,7 @@ def test_a_round_without_replies_changes_nothing(kind: str, deaf: set[int]) -> N
     assert np.array_equal(seen, [models[n] for n in heard])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10), radius=st.floats(0.05, 5.0))
 @examples(8)
 def test_models_stay_in_the_balls_of_their_stages(seed: int, radius: float) -> None:

@@ -75,6 +75,7 @@ def test_marks_stay_beside_names_at_80_columns_and_one_seed_has_no_intervals(
     assert not any("intervals" in str(table.title) for table in single)
 
 
+@pytest.mark.slow
 def test_variants_that_are_equal_in_every_round_are_named(tmp_path: Path) -> None:
     chb = {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 1e-12}
     hb = {"kind": "hb", "step_size": "1/L", "momentum": 0.4}

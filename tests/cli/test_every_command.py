@@ -164,6 +164,7 @@ def refused(kind: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_commands_end_well_or_are_refused(place: Place) -> None:
     ended = {name: invoke(*words) for name, words in commands(place).items()}
     failed = {name: said for name, (code, said) in ended.items() if code}
@@ -204,6 +205,7 @@ def test_no_command_is_left_out(data: Path) -> None:
     assert named == given | {words[0] for words in FREE} | set(ELSEWHERE)
 
 
+@pytest.mark.slow
 @every("words", FREE)
 def test_commands_without_a_scenario_end_well(words: Sequence[str]) -> None:
     assert invoke(*words)[0] == 0
@@ -266,6 +268,7 @@ AS_COMMANDS = ("robust", "report")
 """What the commands of these names do of every kind, and is called of `DRAWN` alone besides."""
 
 
+@pytest.mark.slow
 def test_functions_return_or_raise_an_error_of_fedsim(place: Place) -> None:
     failed = set[str]()
     left = () if place.kind in DRAWN else AS_COMMANDS

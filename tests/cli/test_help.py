@@ -53,6 +53,7 @@ def test_every_option_with_a_value_names_it(name: str) -> None:
             assert not each.metavar.startswith("["), each.name
 
 
+@pytest.mark.slow
 def test_short_options() -> None:
     for words in (["-h"], *([name, "-h"] for name in COMMANDS)):
         short, long = (CliRunner().invoke(app, [*words[:-1], flag]) for flag in ("-h", "--help"))

@@ -22,6 +22,7 @@ def written(path: Path, folder: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_the_table_with_everything_wrong_becomes_a_scenario_that_runs(tmp_path: Path) -> None:
     path = tmp_path / "Patienten 2021.csv"
     messy.write_wrong(path)
@@ -281,6 +282,7 @@ def test_a_scenario_from_a_table_has_seeds_enough_for_the_sign_test(tmp_path: Pa
     assert {len(variant.seeds) for variant in variants} == {fewest_seeds(0.95)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owners", [False, True], ids=["no clients", "clients"])
 def test_a_table_of_few_rows_becomes_a_scenario_that_runs_or_is_refused(
     tmp_path: Path, *, owners: bool

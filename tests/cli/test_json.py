@@ -116,6 +116,7 @@ def test_status_prints_the_states_of_runs(study: Path) -> None:
     assert found["running"] == []
 
 
+@pytest.mark.slow
 def test_list_and_examples_print_names(study: Path) -> None:
     tables = document("list")["tables"]
     assert {"chb", "fedavg"} <= set(tables["algorithms"])

@@ -112,6 +112,7 @@ def test_a_preset_is_shown_with_what_is_known_of_its_figures() -> None:
     assert "well known" not in " ".join(invoke("radios", "ideal").stdout.split())
 
 
+@pytest.mark.slow
 @every("table", ["devices", "radios"])
 @every("width", [80, 120])
 def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
@@ -131,6 +132,7 @@ def test_figures_are_listed_with_their_intervals_and_where_they_come_from() -> N
         assert bases <= {"meas", "lit", "est", ""}
 
 
+@pytest.mark.slow
 @every("registry", REGISTRIES)
 def test_an_example_stands_below_a_key_of_a_scenario(registry: Any) -> None:
     table = registry.title or registry.several
@@ -174,6 +176,7 @@ def test_a_class_without_a_docstring_is_listed_with_that_of_its_base(tmp_path: P
     assert "mine" in result.stdout
 
 
+@pytest.mark.slow
 @every("title", ["devices", "radios", "countries", "citations"])
 def test_the_page_of_the_models_has_every_figure_and_every_citation_that_is_listed(
     title: str,

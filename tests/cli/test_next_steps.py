@@ -48,6 +48,7 @@ def steps(file: Path, *overrides: str) -> tuple[str, ...]:
     return after_run(result, TypedRun(file, overrides, (), out))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 def test_after_divergence_the_step_of_the_theory_is_tried_and_works(tmp_path: Path) -> None:
     file = written(tmp_path, algorithm={"kind": "gd", "step_size": "90/L"}, stop={"rounds": 400})
@@ -58,6 +59,7 @@ def test_after_divergence_the_step_of_the_theory_is_tried_and_works(tmp_path: Pa
     assert fedsim.open(file.parent / "runs").summary["status"].tolist() == ["done"]
 
 
+@pytest.mark.slow
 def test_after_too_few_rounds_there_are_twice_as_many(tmp_path: Path) -> None:
     file = written(tmp_path, **GD, stop={"rounds": 4, "gap": 1e-9})
     line, report = steps(file)
@@ -66,6 +68,7 @@ def test_after_too_few_rounds_there_are_twice_as_many(tmp_path: Path) -> None:
     assert typed(report).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "names"), [({}, ["report", "trace"]), (OTHER, ["compare", "report"])]
 )
@@ -78,6 +81,7 @@ def test_one_variant_is_looked_at_and_several_are_compared(
         assert typed(line).exit_code == 0, line
 
 
+@pytest.mark.slow
 def test_where_not_all_got_there_the_target_that_all_have_reached_is_next(tmp_path: Path) -> None:
     file = written(tmp_path, **GD, **OTHER, stop={"rounds": 6, "gap": 1e-9})
     steps(file)
@@ -140,6 +144,7 @@ def test_steps_are_for_terminals_and_not_for_the_quiet(
     assert bool(captured.get()) == shown
 
 
+@pytest.mark.slow
 def test_a_quiet_run_shows_results_alone(tmp_path: Path) -> None:
     file = written(tmp_path, **GD, stop={"rounds": 2})
     out = str(file.parent / "runs")

@@ -37,6 +37,7 @@ def test_every_scenario_is_an_example_by_a_name_of_its_own() -> None:
     assert sorted(examples.examples().values()) == SCENARIOS
 
 
+@pytest.mark.slow
 def test_the_examples_are_listed_with_their_questions() -> None:
     result = invoke("examples")
     assert result.exit_code == 0, result.output
@@ -51,6 +52,7 @@ def test_the_examples_are_listed_with_their_questions() -> None:
     assert lines[rule + 1].split()[0] == "quickstart"
 
 
+@pytest.mark.slow
 def test_the_examples_are_listed_with_how_many_runs_they_are() -> None:
     table = downloads.examples_table()
     heads = [str(column.header) for column in table.columns]
@@ -75,6 +77,7 @@ def test_what_can_be_fetched_is_listed_with_its_licence_and_checksum() -> None:
         assert all((each.partition(":")[0] or "none") in checksums[name] for each in own)
 
 
+@pytest.mark.slow
 def test_an_example_runs_by_its_name_from_an_empty_folder(empty: Path) -> None:
     result = invoke("run", "quickstart", *SHORT)
     assert result.exit_code == 0, result.output
@@ -82,6 +85,7 @@ def test_an_example_runs_by_its_name_from_an_empty_folder(empty: Path) -> None:
     assert [path.name for path in empty.iterdir()] == ["runs"]
 
 
+@pytest.mark.slow
 def test_an_example_finds_the_files_that_it_names() -> None:
     assert fedsim.load("who-dies-first").folder == ROOT / "scenarios/studies"
     result = invoke("check", "who-dies-first")
@@ -146,6 +150,7 @@ def test_init_writes_over_nothing(empty: Path) -> None:
     assert (empty / "quickstart.yaml").read_text() == "mine, too"
 
 
+@pytest.mark.slow
 def test_init_into_a_file_is_one_line(empty: Path) -> None:
     (empty / "file").write_text("")
     result = invoke("init", "file")
@@ -154,6 +159,7 @@ def test_init_into_a_file_is_one_line(empty: Path) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dev")
 def test_a_package_has_every_example_and_what_they_name(empty: Path) -> None:
     """Build it as pip does, from a copy, so that nothing is left in the checkout."""

@@ -184,6 +184,7 @@ def test_a_folder_of_no_study_is_refused(tmp_path: Path) -> None:
     assert "if `fedsim run` was interrupted before any run began, repeat it to start" in said.stderr
 
 
+@pytest.mark.slow
 def test_a_study_that_is_there_says_how_many_runs_are_kept_and_made(
     scenario: Path, tmp_path: Path
 ) -> None:

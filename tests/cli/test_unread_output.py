@@ -32,6 +32,7 @@ def test_a_reader_that_leaves_stops_no_work(tmp_path: Path, words: list[str]) ->
     assert (tmp_path / "runs" / "convergence.png").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
 def test_closed_streams_stop_no_work(tmp_path: Path, words: list[str], closed: str) -> None:
     ended = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], check=False)  # noqa: S607

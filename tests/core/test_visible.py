@@ -59,6 +59,7 @@ def test_the_page_and_the_figures_show_a_name_as_it_is(tmp_path: Path) -> None:
     assert not {*"\u202e\u2066\x9b\u200f"} & {*page.split("<script")[0]}
 
 
+@pytest.mark.slow
 def test_labels_of_figures_are_no_formulas(tmp_path: Path) -> None:
     places = [tmp_path / "$a$", tmp_path / "_b"]
     for place in places:

@@ -104,6 +104,7 @@ def by_small_steps(model: AnyBattery, draws: Draws, end: float, step: float) -> 
     return told
 
 
+@pytest.mark.slow
 @every("seed", range(8))
 def test_small_steps_find_the_same_deaths_and_restarts(seed: int) -> None:
     rng = np.random.default_rng(seed)

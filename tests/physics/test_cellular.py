@@ -59,6 +59,7 @@ def joules(law: StagedRadio, silence: float) -> float:
     return spent
 
 
+@pytest.mark.slow
 @every("block", [*NAMES, SUSPENDED])
 @every("silence", SILENCES, few=(0.05, 0.11, 2.0, 11.0, 25.0))
 def test_the_energy_of_a_silence_is_the_integral_of_what_is_on(

@@ -268,6 +268,7 @@ def test_who_turns_at_the_very_range_leaves_it_then_and_not_a_rounding_before(an
     assert left == pytest.approx(turn, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 40.0])
 def test_a_walk_begins_amid_a_leg_as_one_is_met_at_any_moment(pause: float) -> None:
     """Legs in proportion to their length, slow ones for longer, pauses for as long as they take."""

@@ -100,6 +100,7 @@ def test_a_method_that_never_commits_is_tried_in_one_world(tmp_path: Path) -> No
     assert "messages lost for good" not in said
 
 
+@pytest.mark.slow
 def test_rows_are_made_one_at_a_time() -> None:
     """A row is there before the next check is made, so that the command prints it at once."""
     scenario = {"problem": small()["problem"], "algorithm": {"kind": "gd", "step_size": "1/L"}}

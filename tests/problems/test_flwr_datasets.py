@@ -65,6 +65,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @every(("name", "by", "options"), CASES)
 @pytest.mark.filterwarnings("ignore")  # of the partitioners, about what they were asked for
 def test_each_client_has_the_rows_of_its_partition(

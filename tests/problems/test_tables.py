@@ -589,6 +589,7 @@ def test_separators_are_found(text: str, separator: str) -> None:
     assert find_separator(text) == separator
 
 
+@pytest.mark.slow
 def test_a_frame_is_data_in_python(tmp_path: Path) -> None:
     frame = by_client_frame()
     frame.to_csv(tmp_path / "data.csv", index=False)

@@ -214,6 +214,7 @@ def test_a_workbook_that_would_not_fit_is_refused(
         read_table(tmp_path / "a.xlsx", Reading())
 
 
+@pytest.mark.slow
 @pytest.mark.needs("tables")
 def test_a_cell_without_a_value_takes_no_room(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})

@@ -65,6 +65,7 @@ def evaluated(evaluator: Any, works: list[Work]) -> list[Any]:
     return [evaluator.result(each) for each in tickets]
 
 
+@pytest.mark.slow
 @networks
 @pytest.mark.parametrize("pull", [None, 0.5])
 def test_it_is_what_a_loop_computes_to_rounding(
@@ -78,6 +79,7 @@ def test_it_is_what_a_loop_computes_to_rounding(
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @networks
 def test_in_float32_it_errs_no_more_than_the_loop(
     model: Architecture, features: int, rng: np.random.Generator
@@ -171,6 +173,7 @@ def test_optimizers_of_many_are_those_of_each(rule: Optimizer, rng: np.random.Ge
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_who_waits_is_evaluated_at_once_and_who_has_gone_is_not(rng: np.random.Generator) -> None:
     losses = clients(rng, DenseLayers(hidden=(3,)), 5)
     counting = Counting(losses[0].loss)

@@ -14,6 +14,7 @@ SYNCHRONOUS = sorted(kind for kind in methods.METHODS if not methods.the_class(k
 """Those whose rounds close when all have answered, so that the order of arrival means nothing."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @every("kind", SYNCHRONOUS, few=[each for each in SYNCHRONOUS if each in methods.FAMILIES])
 def test_a_method_over_the_link_is_the_simulated_one(kind: str) -> None:

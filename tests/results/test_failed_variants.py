@@ -65,6 +65,7 @@ def test_compare_writes_no_costs_of_it(folder: Path) -> None:
     assert "wrong" not in written
 
 
+@pytest.mark.slow
 def test_compare_prints_it_on_standard_output_above_its_tables(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_work_under_secure_aggregation_is_counted(tmp_path: Path) -> None:
     assert summary["server_joules"] > plain.summary["server_joules"].iloc[0]
 
 
+@pytest.mark.slow
 def test_tables_have_it_beside_the_clients_energy_and_answers_say_the_total(tmp_path: Path) -> None:
     scenario = SMALL | {
         "infrastructure": LAW,

@@ -138,6 +138,7 @@ def test_what_has_not_ended_is_drawn_all_the_same(tmp_path: Path) -> None:
     assert list(axis.get_lines()[0].get_xdata()) == [0, 1, 2, 3]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_it_compares_and_reports(result: fedsim.Result, tmp_path: Path) -> None:
     reached = result.summary["gap"].max()
     comparison = result.compare(f"gap={reached * 1.01}", against="gd")

@@ -56,6 +56,7 @@ def test_another_digit_in_a_summary_is_no_summary(out: Path) -> None:
         fedsim.open(out).model("gd", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["ended", "cut"])
 def test_another_digit_in_a_scenario_is_no_setting(flips: Flips, home: str) -> None:
     out = flips.homes[home].copied(flips.place)

@@ -48,6 +48,7 @@ def assert_foretold(written: dict[str, Any]) -> Opening:
 ON_RADIOS = [(kind, RADIOS[at % len(RADIOS)]) for at, kind in enumerate(METHODS)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @every(("kind", "radio"), ON_RADIOS, few=[each for each in ON_RADIOS if each[0] in FAMILIES])
 def test_the_first_rounds_of_every_method_are_foretold(kind: str, radio: str) -> None:

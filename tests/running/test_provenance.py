@@ -132,6 +132,7 @@ MAKING = {"sim", "physics", "wire", "algorithms", "protocol", "addons"}
 """The packages whose modules are loaded for what they add to a log, and for nothing else."""
 
 
+@pytest.mark.slow
 def test_what_any_network_loads_is_among_the_code_that_makes_a_run(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", WORLDS, str(tmp_path)], check=True, stdout=subprocess.PIPE, text=True

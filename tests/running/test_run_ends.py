@@ -185,6 +185,7 @@ def test_a_relative_step_size_needs_a_smoothness_constant() -> None:
         fedsim.run(small(problem=problem))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["_enter_task", "_leave_task"])
 def test_an_interrupt_between_two_steps_of_the_loop_ends_the_run_as_any_other(
     place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

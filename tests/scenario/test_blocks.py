@@ -53,6 +53,7 @@ def test_the_examples_name_every_kind() -> None:
     assert topologies == said(written, "topology")
 
 
+@pytest.mark.slow
 @every("name", GOOD)
 def test_what_is_right_is_written_with_every_default_and_reads_back(name: str) -> None:
     scenario = made(**GOOD[name])

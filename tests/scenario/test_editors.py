@@ -52,6 +52,7 @@ def keys(part: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from (block.get("properties") or {}).items()
 
 
+@pytest.mark.slow
 def test_it_is_a_schema_with_a_name() -> None:
     jsonschema.Draft202012Validator.check_schema(the_editor_schema())
     assert list(the_editor_schema())[:3] == ["$schema", "$id", "title"]
@@ -89,6 +90,7 @@ def test_it_is_small_enough_to_lie_beside_a_scenario() -> None:
     assert len(json.dumps(the_editor_schema())) < len(json.dumps(the_schema())) / 2
 
 
+@pytest.mark.slow
 def test_every_scenario_is_valid() -> None:
     for file in SCENARIOS:
         faults = [error.message for error in validator().iter_errors(plain(file))]

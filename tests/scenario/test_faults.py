@@ -23,6 +23,7 @@ from tests.scenario.wrong import WRONG
 from tests.tiers import every
 
 
+@pytest.mark.slow
 @every(("line", "text", "key", "words"), WRONG)
 def test_one_thing_wrong(tmp_path: Path, line: int, text: str, key: str, words: list[str]) -> None:
     path = written(tmp_path, {line: text})

@@ -125,6 +125,7 @@ def test_presets_can_be_named_alone_or_in_a_block() -> None:
         assert block["required"] == ["kind"]
 
 
+@pytest.mark.slow
 def test_a_share_of_a_figure_of_a_preset_is_accepted() -> None:
     device = {"kind": "yang-2021", "frequency": "10 %", "cycles_per_sample": "50 %"}
     group = {"count": 1, "device": device, "radio": {"kind": "lte", "up": "10 %", "down": "10 %"}}

@@ -166,6 +166,7 @@ def test_grams_are_those_of_events_also_where_the_run_is_made_again(
     assert not _different(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_handlers_that_have_not_begun_are_closed_where_another_fails(
     tmp_path: Path, restarts: list[int], monkeypatch: pytest.MonkeyPatch

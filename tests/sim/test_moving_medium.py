@@ -294,6 +294,7 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], key: str, words: str)
     assert (fault.key, words in fault.message) == (key, True), fault.message
 
 
+@pytest.mark.slow
 @every("access", ["csma", "tdma", "aloha"])
 @every(
     "law",

@@ -81,6 +81,7 @@ def test_the_season_names_files_that_are_there() -> None:
     assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.slow
 def test_an_untouched_summary_is_in_order(made: Path) -> None:
     assert problems(made, lambda rows: None) == []
 
@@ -93,6 +94,7 @@ def test_a_changed_bit_breaks_the_seal(made: Path) -> None:
     assert found == ["the seal is broken: the summary was changed after it was written"]
 
 
+@pytest.mark.slow
 def test_a_changed_cost_under_a_new_seal_is_found_by_a_new_run(made: Path) -> None:
     def change(rows: list[dict[str, Any]]) -> None:
         row = counted(rows)[0]
@@ -102,6 +104,7 @@ def test_a_changed_cost_under_a_new_seal_is_found_by_a_new_run(made: Path) -> No
     assert "phones-lte: seconds is" in found
 
 
+@pytest.mark.slow
 def test_bits_that_the_entry_counts_itself_are_not_believed(made: Path) -> None:
     def change(rows: list[dict[str, Any]]) -> None:
         for row in counted(rows):
@@ -134,6 +137,7 @@ def test_a_cherry_picked_trial_is_found(made: Path) -> None:
     assert f"the rule selects {best}" in problems(made, change)[0]
 
 
+@pytest.mark.slow
 def test_a_forged_trial_is_found_by_a_new_run(made: Path) -> None:
     def change(rows: list[dict[str, Any]]) -> None:
         (trial,) = [row for row in rows if not row["fleet"] and row["study"] == row["trial"] == 1]
@@ -239,6 +243,7 @@ def test_an_invalid_entry_is_one_clear_error(text: str, said: str, tmp_path: Pat
     assert said in " ".join(ended.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_users_own_method_comes_from_its_file_to_a_rank(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from typing import Literal\n"
@@ -463,6 +468,7 @@ def test_a_summary_is_read_as_it_was_written(made: Path) -> None:
         read_summary(HOME / "season" / "rules.yaml")
 
 
+@pytest.mark.slow
 def test_the_page_has_the_tables_of_the_season() -> None:
     assert markdown(season()) in (ROOT / "docs" / "bench.md").read_text("utf-8")
 
@@ -611,6 +617,7 @@ def test_the_cost_of_tuning_by_hand() -> None:
     assert score([summary], SMALL)["tuning"].tolist() == [2.0] * len(CLOCKS)
 
 
+@pytest.mark.slow
 def test_bench_page_writes_one_file(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["bench", "page", "--out", str(tmp_path)])
     assert ended.exit_code == 0, ended.output
@@ -636,6 +643,7 @@ def per_round(entry: str, key: str) -> float:
     return float(np.median([row[key] / row["rounds"] for row in rows]))
 
 
+@pytest.mark.slow
 def test_the_findings_of_the_page_hold() -> None:
     rules, causes = Rules.first(), correlations(season(), Rules.first())
     assert {*map(tuple, best_two("bits_up").values())} == {("fedavg-qsgd", "diana-qsgd")}

@@ -185,6 +185,7 @@ def test_links_that_are_slower_than_the_recording_are_refused(log: Path) -> None
         calibrate(log, scenario(GUESS, network=network))
 
 
+@pytest.mark.slow
 def test_a_link_that_is_never_full_is_not_told(log: Path) -> None:
     network = {"server": {"uplink": "1 Gbit/s"}}
     with pytest.raises(CannotTell, match=r"network\.server\.uplink, as a faster link"):

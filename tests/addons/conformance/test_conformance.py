@@ -27,6 +27,7 @@ def test_every_method_is_tried() -> None:
     assert {*METHODS, *PEERS} == {kind for model in ALGORITHMS for kind in kinds_of(model)}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("kind", some([*METHODS, *PEERS], "chb", "fedsgm", "scaffold"))
 def test_a_method_stands_every_world_or_is_refused_with_the_reason(kind: str) -> None:

@@ -751,6 +751,7 @@ class CommitsFirst(GradientDescent):
             w = w - self.alpha * total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counting", ["rounds", "iterates"])
 def test_a_method_that_commits_before_its_update_has_failed(counting: str) -> None:
     written = {"counting": counting, "algorithm": {"kind": "commits-first", "step_size": "0.5/L"}}
@@ -761,6 +762,7 @@ def test_a_method_that_commits_before_its_update_has_failed(counting: str) -> No
     assert late["outcome"]["no trouble"] == "done"
 
 
+@pytest.mark.slow
 def test_a_method_that_stays_at_an_optimum_has_not_failed() -> None:
     """The penalty is so heavy that zero, the start, is the optimum."""
     written = scenario("fedmid")
@@ -790,6 +792,7 @@ class LocalSteps(Algorithm):
         return Innovation(client.pack(w - start))
 
 
+@pytest.mark.slow
 def test_a_default_step_that_diverges_is_replaced_by_a_safe_one_and_that_is_said() -> None:
     (title, table), (what, _) = check_blocks([LocalSteps])
     number = re.match(
@@ -801,6 +804,7 @@ def test_a_default_step_that_diverges_is_replaced_by_a_safe_one_and_that_is_said
     assert set(table["outcome"]) == {"done", "refused"}
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_breaks_no_promise_but_a_test_refuses_it() -> None:
     written = scenario("gd") | {"algorithm": {"kind": "local-steps"}}
     table = check_algorithm(written, [LocalSteps]).set_index("world")

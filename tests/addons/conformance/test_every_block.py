@@ -68,6 +68,7 @@ def every_block() -> Iterator[Spec]:
                 yield model.in_si(**GIVEN.get(model.__name__, {}))
 
 
+@pytest.mark.slow
 def test_every_block_keeps_what_any_block_promises() -> None:
     blocks = {repr(each): each for each in every_block()}
     for block in blocks.values():

@@ -47,6 +47,7 @@ def references(value: Any) -> list[str]:
     return [each["@id"] for each in listed]
 
 
+@pytest.mark.slow
 def test_it_holds_every_file_of_finished_runs_and_describes_each(
     study: Path, tmp_path: Path
 ) -> None:

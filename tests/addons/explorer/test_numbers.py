@@ -15,6 +15,7 @@ from tests.tiers import Tier, some
 EXACT = 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some([*STUDIES], "shared"))
 def test_a_position_costs_what_its_overrides_cost_in_the_simulator(
     name: str, tmp_path: Path

@@ -64,6 +64,7 @@ def averaged(start: Any, optimizer: optax.GradientTransformation) -> Any:
     return jax.tree.map(lambda *each: sum(each) / 3, *reached)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("numbers", "close"), [("float64", 1e-12), ("float32", 1e-6)])
 def test_a_run_is_a_plain_loop_of_optax(tmp_path: Path, numbers: str, close: float) -> None:
     method = {"kind": "fedavg", "step_size": 0.5, "local_steps": 2}
@@ -81,6 +82,7 @@ def test_a_run_is_a_plain_loop_of_optax(tmp_path: Path, numbers: str, close: flo
         assert row["test_loss"] == pytest.approx(float(mean_loss(found, X[39:], Y[39:])), rel=close)
 
 
+@pytest.mark.slow
 def test_fedsims_adam_at_the_clients_is_that_of_optax(tmp_path: Path) -> None:
     method = {"kind": "fedavg", "step_size": 0.05, "local_steps": 2, "optimizer": "adam"}
     result = ran(tmp_path, method, "float64")
@@ -129,6 +131,7 @@ def optax_loop(optimizer: Any, *, kept: bool) -> list[Any]:
     return models
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", some(OPTAX, "clipped"))
 @pytest.mark.parametrize("state", ["reset", "kept"])
 @pytest.mark.parametrize(("numbers", "close"), [("float64", 1e-12), ("float32", 1e-6)])
@@ -259,6 +262,7 @@ def test_minibatches_are_those_of_another_loss_with_the_same_model(keys: dict[st
     assert found == pytest.approx(other.rounds["objective"].to_numpy(), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_types_of_jax_are_as_they_were(tmp_path: Path) -> None:
     ran(tmp_path, {"kind": "fedavg", "step_size": 0.5, "local_steps": 1}, "float64")
     assert jnp.ones(2).dtype == np.float32

@@ -136,6 +136,7 @@ def test_other_data_are_refused() -> None:
         check_ready(b"", "abc")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(list(Kind)), st.binary(max_size=40)), max_size=6),
     st.integers(1, 30),

@@ -153,6 +153,7 @@ def _leaves(block: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, str(block)
 
 
+@pytest.mark.slow
 def test_every_value_that_a_scenario_gives_is_in_the_paragraph_or_in_the_table(
     tmp_path: Path,
 ) -> None:
@@ -314,6 +315,7 @@ def test_the_same_call_writes_the_same_files_and_another_one_another_folder(fold
     assert float(width) == pytest.approx(3.5 * 72)
 
 
+@pytest.mark.slow
 def test_files_of_others_are_not_overwritten(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "main.tex").write_text("mine")

@@ -257,6 +257,7 @@ fleets = st.tuples(groups, groups)
 links = st.sampled_from(["unlimited", "1 Mbit/s", "50 kbit/s"])
 
 
+@pytest.mark.slow
 @examples(15, few=6, suppress_health_check=[HealthCheck.too_slow])
 @given(fleets, fleets, links, st.sampled_from(["unicast", "cell"]))
 def test_whatever_the_fleets(

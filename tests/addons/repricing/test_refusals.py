@@ -287,6 +287,7 @@ def test_a_client_that_was_not_in_the_original_cohort_is_refused_by_round_and_nu
     assert refused == [("is sampled, but was not in the original", 2, 3)]
 
 
+@pytest.mark.slow
 def test_one_variant_that_is_refused_leaves_the_others(tmp_path: Path) -> None:
     """They are priced and shown; the error names the variant, its seeds and the reason."""
     source = small(rounds=3) | {

@@ -144,6 +144,7 @@ def scenarios(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
     return source, [*now, f"fleet={json.dumps(second[0])}", "name=changed"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a sample
 @examples(15, few=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(scenarios())

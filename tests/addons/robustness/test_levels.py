@@ -59,6 +59,7 @@ def test_intervals_hold_the_truth_of_brute_force_at_their_rate(name: str, seeds:
     assert min(held.values()) / draws >= least
 
 
+@pytest.mark.slow
 def test_each_level_has_half_of_the_error_where_one_seed_in_ten_is_of_another_kind() -> None:
     """As in real runs, whose rounds are whole numbers. With the whole error at each level, both
     intervals held the truth in 87 % of these draws."""

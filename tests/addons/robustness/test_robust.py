@@ -161,6 +161,7 @@ def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path)
             fedsim.robust(tmp_path, worlds=8, intervals={name: text})
 
 
+@pytest.mark.slow
 def test_prices_of_another_law_are_not_taken(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +324,7 @@ def test_ratios_that_are_far_apart_are_drawn_by_their_logarithms(
         assert {axis.get_xscale() for axis in axes[: len(axes) // 2]} == {scale}
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     done = command(folder, "--worlds", "40")
     assert done.exit_code == 0, done.output
@@ -422,6 +424,7 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     assert written == pytest.approx(grams[list(few.table.variants)].to_numpy(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_grams_by_the_hour_are_left_out_where_rounds_are_priced_and_that_is_said(
     tmp_path: Path,
 ) -> None:
@@ -473,6 +476,7 @@ def test_worlds_of_windows_are_runs_made_afresh_in_them(tmp_path: Path) -> None:
         assert drawn == pytest.approx(costs[list(few.table.variants)].to_numpy(), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", some([1, 2], 1))
 def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
     jobs: int, late: Path, tmp_path: Path

@@ -34,6 +34,7 @@ def study(seeds: int, name: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "seeds", "words"),
     [
@@ -63,6 +64,7 @@ def test_all_commands_give_one_verdict(name: str, seeds: int, words: str, tmp_pa
     assert json.dumps(answer)[1:-1] in explored
 
 
+@pytest.mark.slow
 def test_all_commands_compare_with_the_variant_that_the_caller_names(tmp_path: Path) -> None:
     third = {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}
     variants = {"gd": GD, "slower": third}
@@ -79,6 +81,7 @@ def test_all_commands_compare_with_the_variant_that_the_caller_names(tmp_path: P
     assert answer != next_cheapest[0]
 
 
+@pytest.mark.slow
 def test_all_commands_compare_with_the_baseline_of_the_scenario(tmp_path: Path) -> None:
     """As with `--against`, each of them: run, compare, the report, robust and the explorer."""
     third = {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}
@@ -156,6 +159,7 @@ def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path)
         assert row["ratio"] == pytest.approx(pairs["ratio"][cost], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_means_over_different_seeds_have_a_note_everywhere(tmp_path: Path) -> None:
     """Where the seeds in which variants reached the target differ, and only there."""
     two = {"algorithm": {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 2}}

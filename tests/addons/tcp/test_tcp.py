@@ -239,6 +239,7 @@ def test_every_bit_arrives_and_none_before_the_links_have_carried_it(
             assert all(queue.claimed == 0 for queue in bearer._lane.path.shared)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(NETWORKS, st.floats(0.1, 3.0))
 def test_what_has_arrived_only_grows_and_stays_when_a_transfer_is_stopped(

@@ -146,6 +146,7 @@ TOPOLOGIES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(sorted(TOPOLOGIES)),

@@ -110,6 +110,7 @@ def test_a_scale_a_layer_bounds_the_error_of_each() -> None:
 TOGETHER: dict[str, Any] = {**DIGITS, "evaluator": "vmap"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", some([1, 2], 1))  # each process loads PyTorch
 def test_clients_that_compute_as_one_have_the_same_log_twice(jobs: int, tmp_path: Path) -> None:
     """With 1 job or 2, and but for rounding what each computes by itself."""

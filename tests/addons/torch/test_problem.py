@@ -75,6 +75,7 @@ class Scaled(nn.Module):
         return found
 
 
+@pytest.mark.slow
 def test_a_module_is_made_again_but_for_its_version_and_its_numbers_are_values(
     tmp_path: Path,
 ) -> None:

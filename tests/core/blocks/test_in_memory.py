@@ -21,6 +21,7 @@ def again(block: Holding) -> object:
     return None if found.held is None else found.held.value
 
 
+@pytest.mark.slow
 def test_of_equal_objects_the_latest_that_a_block_has_is_found() -> None:
     first, other, second = holding("one", 1), holding("other", 2), holding("one", 3)
     assert (again(first), again(other), again(second)) == (3, 2, 3)
@@ -29,6 +30,7 @@ def test_of_equal_objects_the_latest_that_a_block_has_is_found() -> None:
     assert again(first) == 1
 
 
+@pytest.mark.slow
 def test_what_no_block_has_any_more_is_forgotten() -> None:
     block = holding("gone", 1)
     text, sent = block.model_dump(), pickle.dumps(block.held)

@@ -183,6 +183,7 @@ def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, spars
         )
 
 
+@pytest.mark.slow
 @examples(60, few=5)
 @given(data=st.data())
 def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObject) -> None:

@@ -30,6 +30,7 @@ def whole(block: Secrecy, coordinates: int, seed: int) -> Cohort:
     return cohort
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.kind)
 def test_masked_vectors_are_uniform(block: Secrecy) -> None:
     """Over coordinates, and at one coordinate over seeds, whatever the vector is: here zero."""

@@ -142,6 +142,7 @@ def test_batteries_that_outlive_unlike_runs_are_compared_by_the_runs_they_last_f
     )
 
 
+@pytest.mark.slow
 def test_run_and_compare_print_which_batteries_last_longest(tmp_path: Path) -> None:
     fleet = [steady(2, "1 kJ", THRESHOLD)]
     twice = {"fleet": [steady(2, "2 kJ", THRESHOLD)]}
@@ -289,6 +290,7 @@ _COLUMNS = {  # events of the log, and the part that has their joules
 }
 
 
+@pytest.mark.slow
 def test_every_figure_is_that_of_the_log(mixed: Result) -> None:
     """A second computation, client by client: log, client table and scenario as plain values."""
     capacity = {0: 8.0, 1: 54000.0, 2: 6.0}
@@ -348,6 +350,7 @@ def test_tables_have_medians_over_seeds_that_all_variants_have(mixed: Result) ->
     assert any("2 seeds" in note for note in table.notes)
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_all_commands(mixed: Result) -> None:
     comparison = Comparison.of([mixed.folder])
     figures = comparison.frames()["batteries"]
@@ -369,6 +372,7 @@ def test_a_fleet_on_mains_has_no_tables(tmp_path: Path) -> None:
 # Runs that end at unlike points.
 
 
+@pytest.mark.slow
 def test_runs_that_batteries_end_are_compared_at_what_all_reached(tmp_path: Path) -> None:
     """The method whose clients die sooner is not the cheaper one for that."""
     battery = {"capacity": "30 J", "threshold": "5 %"}

@@ -123,6 +123,7 @@ def compared(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["compare", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_compare_prints_trainings_and_the_reason_of_a_short_life(phones: Path) -> None:
     printed = " ".join(compared(phones, "--every", "1 day").stdout.split())
     lives = battery_lives(fedsim.open(phones))
@@ -158,6 +159,7 @@ def test_days_and_weeks_are_intervals() -> None:
     assert [interval(text) for text in ("1 day", "2 weeks", "6 h")] == [86_400, 1_209_600, 21_600]
 
 
+@pytest.mark.slow
 def test_the_answer_has_the_counts_of_the_table_of_the_same_interval(tmp_path: Path) -> None:
     """Without an interval it leaves idle power out; with one it must not, beside that table."""
     battery = {"capacity": "100 J", "cutoff": "10 %", "threshold": "10 %"}

@@ -296,6 +296,7 @@ def test_a_longer_way_is_latency_and_what_the_fleet_draws_meanwhile(pool: Pool) 
     assert "rounds of " in found.notes["idle"]
 
 
+@pytest.mark.slow
 def test_the_censoring_study_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["run", "censoring"])

@@ -53,6 +53,7 @@ def test_each_plot_of_clients_has_their_names(result: fedsim.Result) -> None:
         assert [text.get_text() for text in plot.get_yticklabels()] == wanted
 
 
+@pytest.mark.slow
 def test_the_report_and_the_trace_have_their_names_and_the_log_their_numbers(
     result: fedsim.Result, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_result_of_such_runs_names_no_winner(mixed: Path) -> None:
     assert fedsim.open(mixed).shown.answer().startswith("rounds are counted differently")
 
 
+@pytest.mark.slow
 def test_runs_that_all_count_iterates_say_so(tmp_path: Path) -> None:
     out = tmp_path / "out"
     fedsim.run(small(counting="iterates", variants={"gd": GD}), out=out)

@@ -105,6 +105,7 @@ def test_a_round_is_drawn_with_what_was_sent_in_it_where_the_nodes_are(
     assert sorted(lines.get_linewidths()) == pytest.approx(sorted(widths))
 
 
+@pytest.mark.slow
 def test_an_animation_is_one_page_that_loads_nothing_and_has_a_frame_a_round(
     result: fedsim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

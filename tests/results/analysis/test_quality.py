@@ -164,6 +164,7 @@ def test_runs_that_stopped_at_a_target_are_not_compared_in_quality() -> None:
     assert not ended("test_accuracy: 0.9 is at least 0.9", "test_accuracy: 0.9 is at least 0.9")
 
 
+@pytest.mark.slow
 def test_compare_prints_it_with_and_without_a_target(tmp_path: Path) -> None:
     variants = {"gd": {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}}
     result = fedsim.run(small(seeds=2, variants=variants, stop={"rounds": 12}), out=tmp_path / "o")

@@ -330,6 +330,7 @@ def test_clients_that_tie_share_what_they_decided() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_six_phones_of_the_censoring_study_share_every_round_of_gradient_descent() -> None:
     result = fedsim.run(
         "censoring", overrides=["variants={}", "algorithm={kind: gd, step_size: 1/L}"]

@@ -92,6 +92,7 @@ def test_an_axis_of_time_has_round_numbers_of_the_unit_that_texts_have(
     assert [text.get_text() for at, text in ticks if 0 <= at <= seconds] == shown
 
 
+@pytest.mark.slow
 @examples(15)
 @example(["x" * 60, "y" * 60])
 @given(st.lists(st.text("abcxyz ", min_size=1, max_size=30), min_size=1, max_size=12, unique=True))

@@ -126,6 +126,7 @@ def test_missing_runs_are_counted_however_many_there_are(tmp_path: Path) -> None
     assert len(left.describe()) < 300 + 2 * len(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_command_that_resumes_is_the_one_that_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> Non
     assert all(name in said for name in best)
 
 
+@pytest.mark.slow
 def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Path) -> None:
     study = ReportedStudy(Comparison.of([measured / "gd"]))
     (row,) = study.comparison.cases[0].table.to_dict("records")

@@ -90,6 +90,7 @@ def test_every_tab_opens_its_panel_alone(tab: Tab) -> None:
         assert panel.get_by_role("heading", name=name, exact=True).is_visible()
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(tab: Tab) -> None:
     for name in TABS:
         panel = opened(tab, name)
@@ -364,6 +365,7 @@ def test_the_first_figures_need_no_script(browser: Browser, path: Path) -> None:
     context.close()
 
 
+@pytest.mark.slow
 def test_all_tabs_are_printed_with_whole_tables_and_the_choices_made(
     browser: Browser, path: Path
 ) -> None:

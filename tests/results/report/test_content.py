@@ -106,6 +106,7 @@ def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Repor
         assert np.allclose(sums, wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_bars_of_the_kinds_add_up_to_the_fleet(
     study: ReportedStudy, drawn: Mapping[str, Axes]
 ) -> None:

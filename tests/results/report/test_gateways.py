@@ -68,6 +68,7 @@ def test_a_gateway_replies_once_to_each_message_from_above(reported: ReportedStu
         assert [clients["received"][node], clients["transmissions"][node]] == [asked, asked], node
 
 
+@pytest.mark.slow
 def test_the_page_has_gateways_as_kinds_of_their_own(tmp_path: Path) -> None:
     fedsim.run(
         small(

@@ -77,6 +77,7 @@ def test_the_trace_names_them(made: fedsim.Result, given_up: pd.DataFrame, tmp_p
             assert each["args"].get("given up") == why.get(number)
 
 
+@pytest.mark.slow
 def test_a_window_says_why() -> None:
     nothing = pd.DataFrame({name: [] for name in ("begin", "end", "node", "state", "t", "event")})
     clients = pd.DataFrame({"client": []})

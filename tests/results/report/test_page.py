@@ -179,6 +179,7 @@ def test_words_of_figures_are_words_in_the_letters_of_the_page(page: Page) -> No
             assert "font-family" not in own.drawing
 
 
+@pytest.mark.slow
 def test_the_page_does_not_depend_on_settings_of_matplotlib(
     path: Path, runs: Path, tmp_path: Path
 ) -> None:

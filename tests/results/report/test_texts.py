@@ -36,6 +36,7 @@ def test_no_line_of_a_page_ends_between_a_number_and_its_unit(tmp_path: Path) ->
     assert "95\N{NO-BREAK SPACE}% interval" in texts
 
 
+@pytest.mark.slow
 def test_malicious_clients_are_marked_in_picture_and_table(tmp_path: Path) -> None:
     true = {"count": 3, "device": "pi-4", "radio": "wifi"}
     fleet = [true, true | {"count": 2, "attack": "sign-flip"}]

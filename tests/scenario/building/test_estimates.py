@@ -33,6 +33,7 @@ def notes(rows: list[int], participation: dict[str, Any], kind: str = "fedavg") 
     return [f"{each.key}: {each.text}" for each in found if "biased" in each.text]
 
 
+@pytest.mark.slow
 @every("rows", ROWS, few=["equal", "one large"])
 @every("policy", LAWS)
 @every("estimate", ["unbiased", "self-normalised", "plain"])
@@ -80,6 +81,7 @@ def test_a_note_says_why_a_step_is_biased(policy: dict[str, Any], kind: str, wor
     assert words in note
 
 
+@pytest.mark.slow
 @every("kind", ["ef21", "gd", "diana", "dcgd"])
 def test_methods_that_no_draw_biases_have_no_note(kind: str) -> None:
     for policy in ("uniform", "weighted", "age"):

@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, ClientId, Reply
 from fedsim.wire import ReplyColumns, senders
 
@@ -53,6 +54,21 @@ class DrawnCohort(NamedTuple):
     def numbered(self, first: ClientId) -> "DrawnCohort":
         """Return the draw with clients numbered from `first` in place of 0."""
         return self._replace(clients=self.clients + first) if first else self
+
+
+def check_any(replies: Sequence[Reply], what: str) -> None:
+    """Check that a round has a reply, which it has not if all of its clients are silent.
+
+    Args:
+        replies: the replies.
+        what: what the method asks for, for the error.
+
+    Raises:
+        Failed: there is none.
+    """
+    if not replies:
+        text = f"the method asks for {what} of no replies: all clients of the round were silent"
+        raise Failed(f"{text}; let it ask only `if replies`")
 
 
 class Estimator:
@@ -87,7 +103,11 @@ class Estimator:
 
         Returns:
             The factors, shape (n,); the number M/n if all clients were equally likely.
+
+        Raises:
+            Failed: there are no replies.
         """
+        check_any(replies, "the factors")
         if not self._draws:
             return self._clients / len(replies)
         shares, times = self._law(replies)
@@ -100,7 +120,11 @@ class Estimator:
             replies: at least one.
             weights: p_m of all nodes, by their numbers.
             total: the sum of p_m over the clients of this server.
+
+        Raises:
+            Failed: there are no replies.
         """
+        check_any(replies, "the coefficients")
         if self._estimate == "plain":
             times = self._law(replies)[1]
             return np.asarray(times / times.sum())

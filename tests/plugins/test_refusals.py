@@ -269,3 +269,9 @@ def test_a_kind_of_a_forgotten_plugin(kind: str, hint: str, scenario: Path) -> N
     said = refused("check", scenario, "--set", f"algorithm={{kind: {kind}}}")
     assert f'got "{kind}"{hint}' in said
     assert "If a file of yours defines it, pass --plugin FILE (in Python: blocks=[...])" in said
+
+
+def test_a_kind_that_no_user_can_define_needs_no_plugin(scenario: Path) -> None:
+    said = refused("check", scenario, "--set", "infrastructure.kind=moble")
+    assert "did you mean 'mobile'?" in said
+    assert "--plugin" not in said

@@ -646,3 +646,18 @@ def test_numbers_with_a_mark_for_missing_ones_name_the_mark(tmp_path: Path) -> N
     assert column.reason == "10 cells are no number: 'k.A.', first in row 91"
     known = clean(pd.Series(rows, name="lactate"), frozenset({"k.A."}))
     assert column_of(known, decimal=None).role == "number"
+
+
+@pytest.mark.parametrize("labels", [["x", "y"], [f"{k / 11:.3f}" for k in range(37)]])
+def test_a_number_that_is_not_finite_is_named_with_its_column(
+    labels: list[str], tmp_path: Path
+) -> None:
+    """Whether labels are classes or amounts, and without a warning of NumPy."""
+    cells = [(k / 7, "inf" if k == 7 else k / 3, labels[k % len(labels)]) for k in range(60)]
+    text = "".join(f"{a},{b},{label}\n" for a, b, label in cells)
+    (tmp_path / "data.csv").write_text(f"a,b,label\n{text}")
+    with pytest.raises(DataError, match=r"the column 'b' is inf in row 8; expected finite"):
+        read(tmp_path, label="label")
+    kept = read(tmp_path, label="label", missing_marks=["inf"])
+    assert isinstance(kept.X, np.ndarray)
+    assert np.isfinite(np.delete(kept.X[:, 1], 7)).all()

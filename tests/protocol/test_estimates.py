@@ -1,14 +1,16 @@
 """Inclusion probabilities and expectations of estimates, by enumeration of all draws."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedsim.core.errors import Failed
 from fedsim.core.ports import Array, Reply
+from fedsim.protocol.aggregation.base import Aggregator, Mean
 from fedsim.protocol.estimates import (
     DrawnCohort,
     Estimate,
@@ -200,3 +202,16 @@ def test_clients_that_cannot_be_asked_are_out_before_the_draw(gone: int) -> None
         replies: Any = [Reply(int(m), 1, None) for m in here[own]]
         mean[here[own]] += chance * estimator.coefficients(replies, p)
     assert mean[here] == pytest.approx(p[here] / p[here].sum(), abs=1e-7)
+
+
+def test_there_is_no_mean_of_no_replies() -> None:
+    """If all clients of a round are silent, an own method is told so, whatever it asks for."""
+    estimator, sums = Estimator("plain", 3), Aggregator(Mean(), np.random.default_rng)
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: estimator.coefficients([], np.ones(3)),
+        lambda: estimator.factors([]),
+        lambda: sums.sum([], "v"),
+    )
+    for ask in asks:
+        with pytest.raises(Failed, match=r"of no replies: all clients .* silent; .* `if replies`"):
+            ask()

@@ -56,7 +56,13 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
 
 
 def wrong_kind(
-    block: object, known: Sequence[str], key: str = "kind", hint: str = "", command: str = ""
+    block: object,
+    known: Sequence[str],
+    key: str = "kind",
+    hint: str = "",
+    command: str = "",
+    *,
+    own: bool = True,
 ) -> ValidationError:
     """Return the error for a value that is not a block, has no kind, or has an unknown kind.
 
@@ -66,9 +72,10 @@ def wrong_kind(
         key: the key of the kind.
         hint: a suggestion for an unknown kind, or for what is no block.
         command: the command that lists the kinds.
+        own: whether users can define kinds.
     """
     if isinstance(block, str):
-        return failure(("", _unknown_kind(block, known, hint, command), block))
+        return failure(("", _unknown_kind(block, known, hint, command, own=own), block))
     if not isinstance(block, Mapping):
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}{hint}", block))
@@ -81,13 +88,13 @@ def wrong_kind(
         ]
         text = f"missing{''.join(meant)}. One of: {', '.join(known)}"
         return failure((key, text, block))
-    return failure((key, _unknown_kind(block[key], known, hint, command), block[key]))
+    return failure((key, _unknown_kind(block[key], known, hint, command, own=own), block[key]))
 
 
-def _unknown_kind(kind: object, known: Sequence[str], hint: str, command: str) -> str:
+def _unknown_kind(kind: object, known: Sequence[str], hint: str, command: str, *, own: bool) -> str:
     """Return a message about an unknown kind, with the advice to load the user's file."""
     text = unknown(kind, known, hint, command)
-    return f"{text}. {_DEFINED}" if isinstance(kind, str) else text
+    return f"{text}. {_DEFINED}" if own and isinstance(kind, str) else text
 
 
 _DEFINED = "If a file of yours defines it, pass --plugin FILE (in Python: blocks=[...])"
@@ -162,7 +169,8 @@ class OneOf:
             if isinstance(value, int | float) and self.number:
                 hint = f"; {self.number}"
             kinds = self.kinds(info.context)
-            raise wrong_kind(value, kinds, self.key, hint, self.registry.command)
+            own = self.registry.base is not None
+            raise wrong_kind(value, kinds, self.key, hint, self.registry.command, own=own)
         return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
 
     def suggest(self, value: str, context: object, field: str = "") -> str:

@@ -235,6 +235,7 @@ def table_samples(
         )
     client, names_of = _clients(cleaned, wanted, kept, notes, where)
     check_budget("data", f"{where}: its features", 8 * len(features) * read)
+    _check_finite(features, kept, where)
     X = np.column_stack([_values(column)[kept] for column in features])
     kinds = len(np.unique(y)) if texts or _few_whole(y) else 0
     at_hand = [_at(column, kept) for column in features]
@@ -261,6 +262,15 @@ def _values(column: TableColumn) -> NDArray[np.float64]:
 def _at(column: TableColumn, kept: NDArray[np.bool_]) -> TableColumn:
     kept_cells = _values(column)[kept]
     return TableColumn(column.name, column.type, column.role, column.missing, numbers=kept_cells)
+
+
+def _check_finite(features: Sequence[TableColumn], kept: NDArray[np.bool_], where: str) -> None:
+    for column in features:
+        values = _values(column)
+        if (rows := np.flatnonzero(kept & np.isinf(values))).size:
+            text = f"{where}: the column {column.name!r} is {values[rows[0]]} in row {rows[0] + 1}"
+            mark = 'missing_marks: ["inf", "-inf"]'
+            raise DataError("data", f"{text}; expected finite numbers, or `{mark}` for no value")
 
 
 def _few_whole(y: NDArray[np.float64]) -> bool:

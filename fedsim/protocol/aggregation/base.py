@@ -20,6 +20,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Array, ClientId, Reply
 from fedsim.protocol.aggregation.tally import COUNTS, Tally
 from fedsim.protocol.attacks.base import Attack
+from fedsim.protocol.estimates import check_any
 from fedsim.protocol.stopping import RunStopped
 from fedsim.wire import field_payloads, weighted_sum
 
@@ -188,7 +189,12 @@ class Aggregator:
         *,
         changes: bool = False,
     ) -> Array:
-        """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`."""
+        """Return what stands for a weighted sum; see `fedsim.core.ports.Server.aggregate`.
+
+        Raises:
+            Failed: there are no replies.
+        """
+        check_any(replies, f"the sum of `{field}`")
         self._asked = True
         payloads = field_payloads(replies, field)
         if self._rule.adds_up and not self._colluding:

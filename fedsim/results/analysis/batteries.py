@@ -640,4 +640,6 @@ def _charge(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{format_number(100 * share, '.2g')} %" if share >= _SMALL else "0 %"
+    if 0 < share < _SMALL:
+        return f"< {100 * _SMALL:g} %"
+    return f"{format_number(100 * share, '.2g')} %"
